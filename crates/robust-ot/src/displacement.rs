@@ -1,0 +1,306 @@
+//! The linear map from plans to moments and its adjoint from metrics to costs:
+//!
+//! $$V_\gamma = \sum_{ij} \gamma_{ij} (s_i - t_j)(s_i - t_j)^\top, \qquad
+//!   C(M)_{ij} = (s_i - t_j)^\top M (s_i - t_j), \qquad \langle C(M), \gamma\rangle = \langle M, V_\gamma\rangle.$$
+
+use ndarray::parallel::prelude::*;
+use ndarray::{Array1, Array2, ArrayView2, Axis};
+
+use crate::error::{Error, Result};
+use crate::grouping::Grouping;
+use crate::linalg::{product, product_into};
+use crate::measure::Measure;
+use crate::transport::PlanEntry;
+
+/// Entries of a sparse plan whose displacements are formed at a time.
+const ENTRIES_A_BLOCK: usize = 256;
+
+/// Two point sets seen through their differences.
+///
+/// A common centre is subtracted first: V does not change, and an offset no longer costs digits. Points are laid
+/// out as slots × groups, so that a point is d₁ rows of r numbers and the plain metric is the case d₁ = 1.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::{Displacements, Grouping, Measure};
+///
+/// let source = Measure::uniform(array![[0.0, 0.0]])?;
+/// let target = Measure::uniform(array![[3.0, 4.0], [0.0, 1.0]])?;
+/// let displacements = Displacements::new(&source, &target, &Grouping::none(2))?;
+/// assert_eq!(displacements.cost(&array![[1.0, 0.0], [0.0, 1.0]]), array![[25.0, 1.0]]);
+/// assert_eq!(displacements.moment(&array![[0.5, 0.5]]), array![[4.5, 6.0], [6.0, 8.5]]);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Displacements {
+    source: Array2<f64>,
+    target: Array2<f64>,
+    groups: usize,
+    /// Sᵀ diag(a) S + Tᵀ diag(b) T, the part of V that every feasible plan shares.
+    shared: Array2<f64>,
+    /// V of the independent plan a bᵀ.
+    independent: Array2<f64>,
+}
+
+impl Displacements {
+    /// Centres both point sets and lays them out by groups.
+    ///
+    /// # Errors
+    /// When the numbers of features differ, or differ from the grouping's.
+    pub fn new(source: &Measure, target: &Measure, grouping: &Grouping) -> Result<Self> {
+        if source.dim() != target.dim() {
+            return Err(Error::Dimension { source_dim: source.dim(), target_dim: target.dim() });
+        }
+        if grouping.dim() != source.dim() {
+            return Err(Error::Grouping {
+                rule: format!("cover {} features", source.dim()),
+                found: format!("it covers {}", grouping.dim()),
+            });
+        }
+        let mean = |measure: &Measure| measure.weights().dot(measure.points());
+        let centre = (mean(source) + mean(target)) * 0.5;
+        let lay_out = |measure: &Measure| lay_out(measure.points(), &centre, grouping);
+        Ok(Self::from_layout(lay_out(source), lay_out(target), grouping.groups(), source.weights(), target.weights()))
+    }
+
+    /// From centred points that are laid out already.
+    pub(crate) fn from_layout(
+        source: Array2<f64>,
+        target: Array2<f64>,
+        groups: usize,
+        source_weights: &Array1<f64>,
+        target_weights: &Array1<f64>,
+    ) -> Self {
+        let second = |points: &Array2<f64>, weights: &Array1<f64>| {
+            let scaled = points * &weights.view().insert_axis(Axis(1));
+            product(by_slots(&scaled, groups).t(), by_slots(points, groups))
+        };
+        let shared = second(&source, source_weights) + second(&target, target_weights);
+        let first = |points: &Array2<f64>, weights: &Array1<f64>| weights.dot(points).insert_axis(Axis(0));
+        let source_mean = first(&source, source_weights);
+        let target_mean = first(&target, target_weights);
+        let cross = product(by_slots(&source_mean, groups).t(), by_slots(&target_mean, groups));
+        let independent = symmetrised(&shared - &cross - cross.t());
+        Self { source, target, groups, shared, independent }
+    }
+
+    /// Number of source points m.
+    pub fn source_len(&self) -> usize {
+        self.source.nrows()
+    }
+
+    /// Number of target points n.
+    pub fn target_len(&self) -> usize {
+        self.target.nrows()
+    }
+
+    /// Size r of the moments and metrics: the number of groups, or of features without grouping.
+    pub fn size(&self) -> usize {
+        self.groups
+    }
+
+    /// The laid-out points, source and target.
+    pub(crate) fn points(&self) -> (&Array2<f64>, &Array2<f64>) {
+        (&self.source, &self.target)
+    }
+
+    /// C(M) = α ⊕ β − 2 (S M) Tᵀ with α_i = s_iᵀ M s_i and β_j = t_jᵀ M t_j.
+    ///
+    /// # Panics
+    /// When M is not of size r × r.
+    pub fn cost(&self, metric: &Array2<f64>) -> Array2<f64> {
+        let (moved, alpha) = self.moved(&self.source, metric);
+        let (_, beta) = self.moved(&self.target, metric);
+        let mut cost = product(moved.view(), self.target.t());
+        cost.axis_iter_mut(Axis(0)).into_par_iter().zip(alpha.axis_iter(Axis(0))).for_each(|(mut row, alpha)| {
+            let alpha = alpha.into_scalar();
+            row.zip_mut_with(&beta, |cost, beta| *cost = alpha + beta - 2.0 * *cost);
+        });
+        cost
+    }
+
+    /// The points times the metric, and every point's squared length under it.
+    fn moved(&self, points: &Array2<f64>, metric: &Array2<f64>) -> (Array2<f64>, Array1<f64>) {
+        let moved = product(by_slots(points, self.groups), metric.view());
+        let moved = moved.into_shape_with_order(points.dim()).expect("same number of elements");
+        let lengths = (&moved * points).sum_axis(Axis(1));
+        (moved, lengths)
+    }
+
+    /// How far rounding in [`Displacements::cost`] can move the optimum of a linear problem, from above.
+    ///
+    /// |fl(C_ij) − C_ij| ≤ κ Σ_ab |M_ab| |s_ia| |t_jb| + … ≤ κ (ω_i + ω_j) with ω_i = Σ_a ρ_a s_ia² and ρ the row
+    /// sums of |M|. Being separable, the bound costs a plan at most κ (Σ a_i ω_i + Σ b_j ω_j) = κ Σ_a ρ_a shared_aa.
+    pub(crate) fn rounding(&self, metric: &Array2<f64>) -> f64 {
+        let kappa = 2.0 * (self.source.ncols() + self.groups + 8) as f64 * (f64::EPSILON / 2.0);
+        let rows = metric.mapv(f64::abs).sum_axis(Axis(1));
+        kappa * rows.dot(&self.shared.diag())
+    }
+
+    /// V of a dense plan. One m × n × d product.
+    ///
+    /// # Panics
+    /// When γ is not m × n.
+    pub fn moment(&self, plan: &Array2<f64>) -> Array2<f64> {
+        let spread = product(plan.view(), self.target.view());
+        let second = |points: &Array2<f64>, mass: &Array1<f64>| {
+            let scaled = points * &mass.view().insert_axis(Axis(1));
+            product(by_slots(&scaled, self.groups).t(), by_slots(points, self.groups))
+        };
+        let own = second(&self.source, &plan.sum_axis(Axis(1))) + second(&self.target, &plan.sum_axis(Axis(0)));
+        let cross = product(by_slots(&self.source, self.groups).t(), by_slots(&spread, self.groups));
+        symmetrised(own - &cross - cross.t())
+    }
+
+    /// V of a plan with the right marginals, from the rows of γT.
+    pub(crate) fn moment_of_spread(&self, spread: &Array2<f64>) -> Array2<f64> {
+        let cross = product(by_slots(&self.source, self.groups).t(), by_slots(spread, self.groups));
+        symmetrised(&self.shared - &cross - cross.t())
+    }
+
+    /// V of a sparse plan, from the differences themselves: nothing cancels, and V is exactly 0 when nothing moves.
+    ///
+    /// # Panics
+    /// When an entry lies outside m × n.
+    pub fn moment_of_entries(&self, plan: &[PlanEntry]) -> Array2<f64> {
+        let width = self.source.ncols();
+        let mut moment = Array2::zeros((self.groups, self.groups));
+        let mut part = Array2::zeros((self.groups, self.groups));
+        for block in plan.chunks(ENTRIES_A_BLOCK) {
+            let mut differences = Array2::zeros((block.len(), width));
+            for (mut difference, entry) in differences.axis_iter_mut(Axis(0)).zip(block) {
+                let scale = entry.mass.sqrt();
+                let ends = self.source.row(entry.row).into_iter().zip(self.target.row(entry.column));
+                difference.iter_mut().zip(ends).for_each(|(d, (s, t))| *d = scale * (s - t));
+            }
+            let differences = by_slots(&differences, self.groups);
+            product_into(part.view_mut(), differences.t(), differences);
+            moment += &part;
+        }
+        symmetrised(moment)
+    }
+
+    /// V of the independent plan a bᵀ.
+    pub fn independent_moment(&self) -> &Array2<f64> {
+        &self.independent
+    }
+
+    /// The largest V_aa that any plan between these points can have.
+    pub(crate) fn largest_moment(&self) -> f64 {
+        let range = |points: &Array2<f64>, pick: fn(f64, f64) -> f64, start: f64| {
+            points.map_axis(Axis(0), |column| column.fold(start, |best, &x| pick(best, x)))
+        };
+        let (low_s, high_s) =
+            (range(&self.source, f64::min, f64::INFINITY), range(&self.source, f64::max, f64::NEG_INFINITY));
+        let (low_t, high_t) =
+            (range(&self.target, f64::min, f64::INFINITY), range(&self.target, f64::max, f64::NEG_INFINITY));
+        let mut by_group = vec![0.0; self.groups];
+        for position in 0..self.source.ncols() {
+            let apart = (high_s[position] - low_t[position]).max(high_t[position] - low_s[position]);
+            by_group[position % self.groups] += apart * apart;
+        }
+        by_group.into_iter().fold(0.0, f64::max)
+    }
+}
+
+/// Points as (number · slots) × groups.
+fn by_slots(points: &Array2<f64>, groups: usize) -> ArrayView2<'_, f64> {
+    let rows = points.len() / groups;
+    points.view().into_shape_with_order((rows, groups)).expect("points are row-major, slots × groups wide")
+}
+
+fn lay_out(points: &Array2<f64>, centre: &Array1<f64>, grouping: &Grouping) -> Array2<f64> {
+    let mut laid = Array2::zeros((points.nrows(), grouping.slots() * grouping.groups()));
+    for feature in 0..grouping.dim() {
+        let mut column = laid.column_mut(grouping.position(feature));
+        column.assign(&points.column(feature));
+        column -= centre[feature];
+    }
+    laid
+}
+
+fn symmetrised(a: Array2<f64>) -> Array2<f64> {
+    let transposed = a.t().to_owned();
+    (a + transposed) * 0.5
+}
+
+#[cfg(test)]
+mod tests {
+    use approx::{assert_abs_diff_eq, assert_relative_eq};
+    use ndarray::array;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::linalg::inner;
+    use crate::testing::{measure, metric, plan};
+
+    /// U straight from its definition, feature by feature.
+    fn brute_force(source: &Measure, target: &Measure, grouping: &Grouping, plan: &Array2<f64>) -> Array2<f64> {
+        let mut moment = Array2::zeros((grouping.groups(), grouping.groups()));
+        let slot = |f: usize| grouping.position(f) / grouping.groups();
+        for ((i, j), mass) in plan.indexed_iter() {
+            let difference = &source.points().row(i) - &target.points().row(j);
+            for f in 0..grouping.dim() {
+                for g in (0..grouping.dim()).filter(|&g| slot(f) == slot(g)) {
+                    moment[[grouping.assignment()[f], grouping.assignment()[g]]] +=
+                        mass * difference[f] * difference[g];
+                }
+            }
+        }
+        moment
+    }
+
+    proptest! {
+        #[test]
+        fn moments_follow_their_definition(
+            (m, n, d) in (1usize..6, 1usize..6, 1usize..7), r in 1usize..7, seed in 0u64..1000,
+        ) {
+            let (source, target) = (measure(m, d, seed), measure(n, d, seed + 1));
+            let grouping = Grouping::random(d, r.min(d), seed).unwrap();
+            let maps = Displacements::new(&source, &target, &grouping).unwrap();
+            let plan = plan(&source, &target, seed);
+            let expected = brute_force(&source, &target, &grouping, &plan);
+            assert_abs_diff_eq!(maps.moment(&plan), expected, epsilon = 1e-10);
+            let entries: Vec<_> = plan.indexed_iter()
+                .map(|((row, column), &mass)| PlanEntry { row, column, mass }).collect();
+            assert_abs_diff_eq!(maps.moment_of_entries(&entries), expected, epsilon = 1e-10);
+            let spread = plan.dot(maps.points().1);
+            assert_abs_diff_eq!(maps.moment_of_spread(&spread), expected, epsilon = 1e-10);
+        }
+
+        #[test]
+        fn cost_is_the_adjoint_of_the_moment(
+            (m, n, d) in (1usize..6, 1usize..6, 1usize..7), r in 1usize..7, seed in 0u64..1000,
+        ) {
+            let (source, target) = (measure(m, d, seed), measure(n, d, seed + 1));
+            let maps = Displacements::new(&source, &target, &Grouping::random(d, r.min(d), seed).unwrap()).unwrap();
+            let (plan, metric) = (plan(&source, &target, seed), metric(maps.size(), seed));
+            let cost = maps.cost(&metric);
+            assert_relative_eq!(inner(&cost, &plan), inner(&metric, &maps.moment(&plan)), epsilon = 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_far_offset_costs_no_digits() {
+        let shifted = |points: Array2<f64>| Measure::uniform(points + 1048576.0).unwrap();
+        let (source, target) = (array![[0.0, 1.0], [2.0, 0.5]], array![[1.0, 0.25], [0.0, 0.0]]);
+        let near = Displacements::new(
+            &Measure::uniform(source.clone()).unwrap(),
+            &Measure::uniform(target.clone()).unwrap(),
+            &Grouping::none(2),
+        );
+        let far = Displacements::new(&shifted(source), &shifted(target), &Grouping::none(2));
+        let eye = Array2::eye(2);
+        assert_abs_diff_eq!(near.unwrap().cost(&eye), far.unwrap().cost(&eye), epsilon = 1e-14);
+    }
+
+    #[test]
+    fn no_plan_has_a_larger_diagonal_than_announced() {
+        let (source, target) = (measure(4, 6, 1), measure(5, 6, 2));
+        let maps = Displacements::new(&source, &target, &Grouping::contiguous(6, 2).unwrap()).unwrap();
+        for (row, column) in (0..4).flat_map(|i| (0..5).map(move |j| (i, j))) {
+            let all_there = maps.moment_of_entries(&[PlanEntry { row, column, mass: 1.0 }]);
+            assert!(all_there.diag().iter().all(|&v| v <= maps.largest_moment() * (1.0 + 1e-12)));
+        }
+    }
+}

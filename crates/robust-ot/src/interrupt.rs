@@ -1,0 +1,34 @@
+//! Stopping a solve from outside.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A flag that asks running solves to stop; they return what they have, with its gap.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::{Interrupt, Measure, MetricSet, Problem, Settings, Status};
+///
+/// let interrupt = Interrupt::default();
+/// interrupt.raise(); // usually from a signal handler or another thread
+/// let cloud = Measure::uniform(array![[0.0, 1.0], [2.0, 0.0]])?;
+/// let other = Measure::uniform(array![[1.0, 1.0], [0.0, 0.5]])?;
+/// let solution = Problem::new(&cloud, &other, MetricSet::P { k: 1 })?
+///     .solve_until(&Settings::default(), &interrupt)?;
+/// assert_eq!(solution.status, Status::Interrupted);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Asks every solve that holds a clone of this flag to stop.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether someone asked.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,120 @@
+//! Matrix products and symmetric eigendecompositions on `ndarray`, computed by `faer`.
+//!
+//! Work is cut into blocks of a fixed size, each done on one thread, so that results do not depend on the
+//! number of threads.
+
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatMut, MatRef, Par};
+use ndarray::parallel::prelude::*;
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
+
+use crate::error::{Error, Result};
+
+/// Rows a task of a parallel product computes.
+const ROWS_A_BLOCK: usize = 64;
+
+/// AB, row-major.
+pub(crate) fn product(a: ArrayView2<f64>, b: ArrayView2<f64>) -> Array2<f64> {
+    let mut out = Array2::zeros((a.nrows(), b.ncols()));
+    let blocks = out.axis_chunks_iter_mut(Axis(0), ROWS_A_BLOCK).into_par_iter();
+    blocks.zip(a.axis_chunks_iter(Axis(0), ROWS_A_BLOCK)).for_each(|(out, a)| product_into(out, a, b));
+    out
+}
+
+/// AB into a row-major matrix, on this thread.
+pub(crate) fn product_into(mut out: ArrayViewMut2<f64>, a: ArrayView2<f64>, b: ArrayView2<f64>) {
+    let (rows, columns) = out.dim();
+    let out = out.as_slice_mut().expect("products are written to row-major blocks");
+    let out = MatMut::from_row_major_slice_mut(out, rows, columns);
+    with_mat(a, |a| with_mat(b, |b| matmul(out, Accum::Replace, a, b, 1.0, Par::Seq)));
+}
+
+/// Hands a matrix to faer, copying it only when neither its rows nor its columns are contiguous.
+fn with_mat<R>(a: ArrayView2<f64>, f: impl FnOnce(MatRef<'_, f64>) -> R) -> R {
+    let (rows, columns) = a.dim();
+    if let Some(slice) = a.to_slice() {
+        f(MatRef::from_row_major_slice(slice, rows, columns))
+    } else if let Some(slice) = a.reversed_axes().to_slice() {
+        f(MatRef::from_row_major_slice(slice, columns, rows).transpose())
+    } else {
+        let copy = a.as_standard_layout();
+        f(MatRef::from_row_major_slice(copy.as_slice().expect("standard layout"), rows, columns))
+    }
+}
+
+/// <A, B> = Σ_ab A_ab B_ab.
+pub(crate) fn inner(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+/// A = Q diag(w) Qᵀ with w ascending and the eigenvectors in the columns of Q.
+#[derive(Debug, Clone)]
+pub(crate) struct Eigen {
+    pub(crate) values: Array1<f64>,
+    pub(crate) vectors: Array2<f64>,
+}
+
+impl Eigen {
+    /// Decomposes a symmetric matrix.
+    pub(crate) fn new(a: &Array2<f64>) -> Result<Self> {
+        let n = a.nrows();
+        let mut values = faer::diag::Diag::<f64>::zeros(n);
+        let mut vectors = Mat::<f64>::zeros(n, n);
+        let request =
+            self_adjoint_evd_scratch::<f64>(n, ComputeEigenvectors::Yes, Par::Seq, faer::Spec::default());
+        let mut memory = MemBuffer::new(request);
+        with_mat(a.view(), |a| {
+            let stack = MemStack::new(&mut memory);
+            self_adjoint_evd(a, values.as_mut(), Some(vectors.as_mut()), Par::Seq, stack, faer::Spec::default())
+        })
+        .map_err(|_| Error::Eigen { size: n })?;
+        Ok(Self {
+            values: Array1::from_shape_fn(n, |i| values[i]),
+            vectors: Array2::from_shape_fn((n, n), |(i, j)| vectors[(i, j)]),
+        })
+    }
+
+    /// Q diag(f(w)) Qᵀ.
+    pub(crate) fn reassemble(&self, values: &Array1<f64>) -> Array2<f64> {
+        product((&self.vectors * values).view(), self.vectors.t())
+    }
+
+    /// Qᵀ A Q: a matrix seen from the eigenbasis.
+    pub(crate) fn rotate(&self, a: &Array2<f64>) -> Array2<f64> {
+        product(product(self.vectors.t(), a.view()).view(), self.vectors.view())
+    }
+
+    /// Q A Qᵀ: and back.
+    pub(crate) fn rotate_back(&self, a: &Array2<f64>) -> Array2<f64> {
+        product(product(self.vectors.view(), a.view()).view(), self.vectors.t())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use approx::assert_abs_diff_eq;
+    use ndarray::{array, s};
+
+    use super::*;
+
+    #[test]
+    fn product_agrees_with_ndarray_for_every_layout() {
+        let a = Array2::from_shape_fn((130, 7), |(i, j)| ((i * 7 + j) as f64).sin());
+        let b = Array2::from_shape_fn((7, 5), |(i, j)| ((i * 5 + j) as f64).cos());
+        assert_abs_diff_eq!(product(a.view(), b.view()), a.dot(&b), epsilon = 1e-12);
+        assert_abs_diff_eq!(product(b.t(), a.t()), b.t().dot(&a.t()), epsilon = 1e-12);
+        let strided = a.slice(s![..;3, ..]);
+        assert_abs_diff_eq!(product(strided, b.view()), strided.dot(&b), epsilon = 1e-12);
+    }
+
+    #[test]
+    fn eigen_reassembles_what_it_took_apart() {
+        let a = array![[2.0, 1.0, 0.0], [1.0, 3.0, -1.0], [0.0, -1.0, 1.0]];
+        let eigen = Eigen::new(&a).unwrap();
+        assert_abs_diff_eq!(eigen.reassemble(&eigen.values), a, epsilon = 1e-13);
+        assert!(eigen.values.windows(2).into_iter().all(|w| w[0] <= w[1]));
+        assert_abs_diff_eq!(eigen.rotate_back(&eigen.rotate(&a)), a, epsilon = 1e-13);
+    }
+}

@@ -1,0 +1,151 @@
+//! A discrete measure $\mu = \sum_i a_i \delta_{s_i}$: points and weights, checked once.
+
+use ndarray::{Array1, Array2};
+
+use crate::error::{Error, Result};
+
+/// Squared distances of larger coordinates leave the range of f64.
+const LARGEST_COORDINATE: f64 = 1e150;
+
+/// Points with weights that sum to one.
+///
+/// Weights are normalised on construction; [`Measure::mass`] remembers what they summed to.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::Measure;
+///
+/// let words = Measure::new(array![[0.0, 1.0], [1.0, 0.0]], array![3.0, 1.0])?;
+/// assert_eq!(words.weights()[0], 0.75);
+/// assert_eq!(words.mass(), 4.0);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measure {
+    points: Array2<f64>,
+    weights: Array1<f64>,
+    mass: f64,
+}
+
+impl Measure {
+    /// One point a row, one weight a point. Weights need not sum to one.
+    ///
+    /// # Errors
+    /// When a coordinate or weight is not finite, a weight is negative, all are zero, or the counts differ.
+    pub fn new(points: Array2<f64>, weights: Array1<f64>) -> Result<Self> {
+        check_points(&points)?;
+        if weights.len() != points.nrows() {
+            return Err(Error::WeightCount { weights: weights.len(), points: points.nrows() });
+        }
+        if let Some((index, &value)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0))
+        {
+            return Err(Error::Weight { index, value });
+        }
+        let mass = weights.sum();
+        if !(mass > 0.0 && mass.is_finite()) {
+            return Err(Error::Mass { sum: mass });
+        }
+        // A subnormal sum has no accurate reciprocal, so divide each weight.
+        let weights = weights.mapv_into(|w| w / mass);
+        Ok(Self { points: points.as_standard_layout().into_owned(), weights, mass })
+    }
+
+    /// The empirical measure: every point weighs the same.
+    ///
+    /// ```
+    /// let sample = robust_ot::Measure::uniform(ndarray::array![[0.0], [1.0], [2.0], [3.0]])?;
+    /// assert_eq!(sample.weights()[2], 0.25);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no point or a coordinate is not finite.
+    pub fn uniform(points: Array2<f64>) -> Result<Self> {
+        let n = points.nrows();
+        Self::new(points, Array1::ones(n))
+    }
+
+    /// The points, one a row.
+    pub fn points(&self) -> &Array2<f64> {
+        &self.points
+    }
+
+    /// The weights; they sum to one.
+    pub fn weights(&self) -> &Array1<f64> {
+        &self.weights
+    }
+
+    /// What the weights summed to before they were normalised.
+    pub fn mass(&self) -> f64 {
+        self.mass
+    }
+
+    /// Number of points.
+    pub fn len(&self) -> usize {
+        self.points.nrows()
+    }
+
+    /// Always false: a measure has at least one point.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Number of features.
+    pub fn dim(&self) -> usize {
+        self.points.ncols()
+    }
+}
+
+fn check_points(points: &Array2<f64>) -> Result<()> {
+    let (rows, columns) = points.dim();
+    if rows == 0 || columns == 0 {
+        return Err(Error::Empty { rows, columns });
+    }
+    if let Some(((row, column), &value)) = points.indexed_iter().find(|(_, x)| !x.is_finite()) {
+        return Err(Error::Coordinate { row, column, value });
+    }
+    let largest = points.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
+    if largest > LARGEST_COORDINATE {
+        return Err(Error::Magnitude { value: largest });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::array;
+
+    use super::*;
+
+    #[test]
+    fn refuses_each_broken_input_by_name() {
+        let points = || array![[0.0, 1.0], [2.0, 3.0]];
+        assert!(matches!(
+            Measure::uniform(Array2::zeros((0, 3))),
+            Err(Error::Empty { rows: 0, columns: 3 })
+        ));
+        assert!(matches!(Measure::uniform(Array2::zeros((3, 0))), Err(Error::Empty { .. })));
+        assert!(matches!(
+            Measure::uniform(array![[0.0, 1.0], [2.0, f64::NAN]]),
+            Err(Error::Coordinate { row: 1, column: 1, .. })
+        ));
+        assert!(matches!(Measure::uniform(array![[1e200]]), Err(Error::Magnitude { .. })));
+        assert!(matches!(
+            Measure::new(points(), array![1.0]),
+            Err(Error::WeightCount { weights: 1, points: 2 })
+        ));
+        assert!(matches!(
+            Measure::new(points(), array![1.0, f64::INFINITY]),
+            Err(Error::Weight { index: 1, .. })
+        ));
+        assert!(matches!(Measure::new(points(), array![0.0, 0.0]), Err(Error::Mass { .. })));
+        assert!(matches!(Measure::new(points(), array![1e308, 1e308]), Err(Error::Mass { .. })));
+    }
+
+    #[test]
+    fn normalises_subnormal_weights_without_losing_mass() {
+        let measure = Measure::new(array![[0.0], [1.0]], array![1e-310, 3e-310]).unwrap();
+        assert!((measure.weights().sum() - 1.0).abs() < 1e-15);
+        assert!((measure.weights()[1] - 0.75).abs() < 1e-12);
+    }
+}

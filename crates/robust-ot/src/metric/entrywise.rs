@@ -1,0 +1,88 @@
+//! The sets whose maximum is attained entry by entry: `p`, `p-power`, `kl`, `features`.
+
+use ndarray::Array2;
+
+use super::curvature::Curvature;
+use super::prior::Prior;
+use super::{LARGEST_EXPONENT, WorstCase};
+use crate::error::{Error, Result};
+
+/// ‖V‖_{2k}, with the largest entry taken out before powers are formed.
+fn entry_norm(moment: &Array2<f64>, k: u32) -> f64 {
+    let largest = moment.iter().fold(0.0_f64, |top, v| top.max(v.abs()));
+    if largest == 0.0 {
+        return 0.0;
+    }
+    let sum: f64 = moment.iter().map(|v| (v / largest).powi(2 * k as i32)).sum();
+    if k == 1 { largest * sum.sqrt() } else { largest * sum.powf(1.0 / f64::from(2 * k)) }
+}
+
+/// h = ‖V‖_{2k}, M* = (V/‖V‖_{2k})^{∘(2k−1)}; both 0 at V = 0.
+pub(super) fn norm(moment: &Array2<f64>, k: u32) -> WorstCase {
+    let norm = entry_norm(moment, k);
+    if norm == 0.0 {
+        return WorstCase::new(0.0, Array2::zeros(moment.dim()));
+    }
+    WorstCase::new(norm, moment.mapv(|v| (v / norm).powi(2 * k as i32 - 1)))
+}
+
+/// ∇²h[D] = (2k−1)/‖V‖ · ((V/‖V‖)^{∘(2k−2)} ∘ D − M* ⟨M*, D⟩).
+pub(super) fn norm_curvature(moment: &Array2<f64>, worst: &WorstCase, k: u32) -> Curvature {
+    let norm = worst.value;
+    if norm == 0.0 {
+        return Curvature::Zero;
+    }
+    let factor = f64::from(2 * k - 1) / norm;
+    let scale = moment.mapv(|v| factor * (v / norm).powi(2 * k as i32 - 2));
+    Curvature::Entrywise { scale, less: Some((factor, worst.metric.clone())) }
+}
+
+/// h = ‖V‖_{2k}^{2k}, M* = 2k V^{∘(2k−1)}.
+pub(super) fn norm_power(moment: &Array2<f64>, k: u32) -> WorstCase {
+    let value = moment.iter().map(|v| v.powi(2 * k as i32)).sum();
+    WorstCase::new(value, moment.mapv(|v| f64::from(2 * k) * v.powi(2 * k as i32 - 1)))
+}
+
+/// ∇²h[D] = 2k(2k−1) V^{∘(2k−2)} ∘ D.
+pub(super) fn norm_power_curvature(moment: &Array2<f64>, k: u32) -> Curvature {
+    let factor = f64::from(2 * k) * f64::from(2 * k - 1);
+    Curvature::Entrywise { scale: moment.mapv(|v| factor * v.powi(2 * k as i32 - 2)), less: None }
+}
+
+/// h = λ Σ M₀∘(e^{V/λ} − 1), M* = M₀∘e^{V/λ}.
+pub(super) fn kl(moment: &Array2<f64>, lambda: f64, prior: &Prior) -> Result<WorstCase> {
+    let mut value = 0.0;
+    let mut metric = Array2::zeros(moment.dim());
+    for ((a, b), &v) in moment.indexed_iter() {
+        let weight = prior.entry(a, b);
+        if weight == 0.0 {
+            continue;
+        }
+        if v / lambda > LARGEST_EXPONENT {
+            return Err(Error::Overflow { lambda, largest: v, safe: v / LARGEST_EXPONENT });
+        }
+        value += lambda * weight * (v / lambda).exp_m1();
+        metric[[a, b]] = weight * (v / lambda).exp();
+    }
+    Ok(WorstCase::new(value, metric))
+}
+
+/// ∇²h[D] = M*∘D/λ.
+pub(super) fn kl_curvature(worst: &WorstCase, lambda: f64) -> Curvature {
+    Curvature::Entrywise { scale: &worst.metric / lambda, less: None }
+}
+
+/// h = λ ln Σ_a e^{V_aa/λ} − λ(r−1), M* = diag(softmax(diag V/λ)).
+pub(super) fn features(moment: &Array2<f64>, lambda: f64) -> WorstCase {
+    let size = moment.nrows();
+    let largest = moment.diag().fold(f64::NEG_INFINITY, |top, &v| top.max(v));
+    let powers = moment.diag().mapv(|v| ((v - largest) / lambda).exp());
+    let sum = powers.sum();
+    let value = largest + lambda * sum.ln() - lambda * (size as f64 - 1.0);
+    WorstCase::new(value, Array2::from_diag(&(powers / sum)))
+}
+
+/// ∇²h[D] = (M*∘D − M*⟨M*, D⟩)/λ.
+pub(super) fn features_curvature(worst: &WorstCase, lambda: f64) -> Curvature {
+    Curvature::Entrywise { scale: &worst.metric / lambda, less: Some((1.0 / lambda, worst.metric.clone())) }
+}

@@ -1,0 +1,257 @@
+//! The metric sets, each through its support function and the metric that attains it:
+//!
+//! $$h(V) = \max_{M \in \mathcal{M}} \langle V, M\rangle - \mathrm{penalty}(M), \qquad
+//!   M^*(V) = \nabla h(V).$$
+
+pub(crate) mod curvature;
+mod entrywise;
+pub(crate) mod fantope;
+mod prior;
+mod scaling;
+mod spectral;
+
+use std::fmt;
+
+use ndarray::Array2;
+
+use self::curvature::Curvature;
+pub use self::prior::Prior;
+use crate::error::{Error, Result};
+use crate::linalg::{Eigen, inner};
+
+/// Beyond this exponent e^{V/λ}, or a sum of such terms, may leave the range of f64.
+pub(crate) const LARGEST_EXPONENT: f64 = 600.0;
+
+/// A family of Mahalanobis metrics; the distance is taken under its worst member.
+///
+/// | set | h(V) | M*(V) |
+/// |---|---|---|
+/// | `W2` | tr V | I |
+/// | `P` | ‖V‖₂ₖ over entries | (V/‖V‖₂ₖ)^∘(2k−1) |
+/// | `PPower` | ‖V‖₂ₖ^2k | 2k V^∘(2k−1) |
+/// | `Kl` | λ Σ M₀∘(e^{V/λ} − 1) | M₀∘e^{V/λ} |
+/// | `Ds` | ⟨V,M*⟩ − λ KL(M*, M₀) | D (M₀∘e^{V/λ}) D, doubly stochastic |
+/// | `Features` | λ ln Σ e^{V_aa/λ} − λ(r−1) | diag softmax(diag V/λ) |
+/// | `Srw` | sum of the k largest eigenvalues | projector on their space |
+/// | `Rkp` | Schatten-ρ norm | U diag((w/‖w‖_ρ)^{ρ−1}) Uᵀ |
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::MetricSet;
+///
+/// // Entry-wise 2-norm: the worst metric of unit Frobenius norm points along V.
+/// let worst = MetricSet::P { k: 1 }.worst_case(&array![[3.0, 0.0], [0.0, 4.0]])?;
+/// assert_eq!(worst.value, 5.0);
+/// assert_eq!(worst.metric, array![[0.6, 0.0], [0.0, 0.8]]);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub enum MetricSet {
+    /// {I}: the squared 2-Wasserstein distance.
+    W2,
+    /// {‖M‖_p ≤ 1} with p = 2k/(2k−1), entry-wise.
+    P {
+        /// k ≥ 1.
+        k: u32,
+    },
+    /// All metrics, with penalty (2k−1)(‖M‖_p/2k)^p: the same plan as [`MetricSet::P`], another scale.
+    PPower {
+        /// k ≥ 1.
+        k: u32,
+    },
+    /// All metrics, with penalty λ KL(M, M₀).
+    Kl {
+        /// λ > 0.
+        lambda: f64,
+        /// M₀.
+        prior: Prior,
+    },
+    /// Doubly stochastic metrics, with penalty λ KL(M, M₀).
+    Ds {
+        /// λ > 0.
+        lambda: f64,
+        /// M₀, without a zero row.
+        prior: Prior,
+    },
+    /// Diagonal metrics of trace one, with an entropic penalty: selects features.
+    Features {
+        /// λ > 0.
+        lambda: f64,
+    },
+    /// {0 ⪯ M ⪯ I, tr M = k}: subspace robust Wasserstein.
+    Srw {
+        /// 1 ≤ k ≤ r.
+        k: usize,
+    },
+    /// The unit ball of the Schatten norm dual to ρ.
+    Rkp {
+        /// ρ in [1, ∞].
+        rho: f64,
+    },
+}
+
+/// h(V) and the metric that attains it.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::MetricSet;
+///
+/// let worst = MetricSet::W2.worst_case(&array![[1.0, 9.0], [9.0, 2.0]])?;
+/// assert_eq!(worst.value, 3.0);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct WorstCase {
+    /// h(V).
+    pub value: f64,
+    /// M*(V).
+    pub metric: Array2<f64>,
+    /// The eigendecomposition behind a spectral set, for its curvature.
+    pub(crate) spectrum: Option<Eigen>,
+}
+
+impl WorstCase {
+    pub(crate) fn new(value: f64, metric: Array2<f64>) -> Self {
+        Self { value, metric, spectrum: None }
+    }
+}
+
+impl MetricSet {
+    /// The name on the command line.
+    ///
+    /// ```
+    /// assert_eq!(robust_ot::MetricSet::PPower { k: 2 }.name(), "p-power");
+    /// ```
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::W2 => "w2",
+            Self::P { .. } => "p",
+            Self::PPower { .. } => "p-power",
+            Self::Kl { .. } => "kl",
+            Self::Ds { .. } => "ds",
+            Self::Features { .. } => "features",
+            Self::Srw { .. } => "srw",
+            Self::Rkp { .. } => "rkp",
+        }
+    }
+
+    /// Checks the parameters for metrics of size r × r.
+    ///
+    /// ```
+    /// use robust_ot::MetricSet;
+    /// assert!(MetricSet::Srw { k: 3 }.check(5).is_ok());
+    /// assert!(MetricSet::Srw { k: 6 }.check(5).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// When a parameter is outside its range or a prior does not fit.
+    pub fn check(&self, size: usize) -> Result<()> {
+        match self {
+            Self::W2 => Ok(()),
+            Self::P { k } | Self::PPower { k } if (1..=1 << 29).contains(k) => Ok(()),
+            Self::P { k } | Self::PPower { k } => {
+                Err(Error::parameter("k", "between 1 and 2^29", k))
+            }
+            Self::Kl { lambda, prior } => check_lambda(*lambda).and_then(|()| prior.check(size)),
+            Self::Ds { lambda, prior } => {
+                check_lambda(*lambda)?;
+                prior.check(size)?;
+                prior.check_total_support(size)
+            }
+            Self::Features { lambda } => check_lambda(*lambda),
+            Self::Srw { k } if (1..=size).contains(k) => Ok(()),
+            Self::Srw { k } => {
+                Err(Error::parameter("k", format!("between 1 and the size of the metric, {size}"), k))
+            }
+            Self::Rkp { rho } if *rho >= 1.0 => Ok(()),
+            Self::Rkp { rho } => Err(Error::parameter("rho", "at least 1 (or inf)", rho)),
+        }
+    }
+
+    /// h(V) and M*(V) for a symmetric positive semi-definite V.
+    ///
+    /// # Errors
+    /// When the parameters do not fit V, or the metric is not representable.
+    pub fn worst_case(&self, moment: &Array2<f64>) -> Result<WorstCase> {
+        self.check(moment.nrows())?;
+        self.evaluate(moment)
+    }
+
+    /// [`MetricSet::worst_case`] for parameters that are checked already.
+    pub(crate) fn evaluate(&self, moment: &Array2<f64>) -> Result<WorstCase> {
+        let worst = match self {
+            Self::W2 => WorstCase::new(moment.diag().sum(), Array2::eye(moment.nrows())),
+            Self::P { k } => entrywise::norm(moment, *k),
+            Self::PPower { k } => entrywise::norm_power(moment, *k),
+            Self::Kl { lambda, prior } => entrywise::kl(moment, *lambda, prior)?,
+            Self::Ds { lambda, prior } => scaling::doubly_stochastic(moment, *lambda, prior)?,
+            Self::Features { lambda } => entrywise::features(moment, *lambda),
+            Self::Srw { k } => spectral::largest(moment, *k)?,
+            Self::Rkp { rho } if rho.is_infinite() => spectral::largest(moment, 1)?,
+            Self::Rkp { rho } => spectral::schatten(moment, *rho)?,
+        };
+        if !(worst.value.is_finite() && worst.metric.iter().all(|x| x.is_finite())) {
+            let largest = moment.iter().fold(0.0_f64, |top, v| top.max(v.abs()));
+            return Err(Error::Range { set: self.name(), largest });
+        }
+        Ok(worst)
+    }
+
+    /// ∇²h at V, where h has one.
+    pub(crate) fn curvature(&self, moment: &Array2<f64>, worst: &WorstCase) -> Result<Curvature> {
+        Ok(match self {
+            Self::W2 | Self::Srw { .. } => Curvature::Zero,
+            Self::P { k } => entrywise::norm_curvature(moment, worst, *k),
+            Self::PPower { k } => entrywise::norm_power_curvature(moment, *k),
+            Self::Kl { lambda, .. } => entrywise::kl_curvature(worst, *lambda),
+            Self::Features { lambda } => entrywise::features_curvature(worst, *lambda),
+            Self::Ds { lambda, .. } => Curvature::scaling(worst.metric.clone(), *lambda),
+            Self::Rkp { rho } if rho.is_infinite() => Curvature::Zero,
+            Self::Rkp { rho } => spectral::schatten_curvature(worst, *rho),
+        })
+    }
+
+    /// For the sets whose h has corners, the k of their fantope {0 ⪯ M ⪯ I, tr M = k}.
+    pub(crate) fn fantope(&self) -> Option<usize> {
+        match self {
+            Self::Srw { k } => Some(*k),
+            Self::Rkp { rho } if rho.is_infinite() => Some(1),
+            _ => None,
+        }
+    }
+
+    /// Whether rotating the points changes nothing, and an eigenproblem is behind h.
+    pub(crate) fn is_spectral(&self) -> bool {
+        matches!(self, Self::Srw { .. } | Self::Rkp { .. })
+    }
+
+    /// The penalty of M*(V): ⟨V, M*⟩ − h(V).
+    pub(crate) fn penalty(moment: &Array2<f64>, worst: &WorstCase) -> f64 {
+        inner(moment, &worst.metric) - worst.value
+    }
+}
+
+impl fmt::Display for MetricSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::W2 => write!(f, "w2"),
+            Self::P { k } => write!(f, "p (k = {k})"),
+            Self::PPower { k } => write!(f, "p-power (k = {k})"),
+            Self::Kl { lambda, prior } => write!(f, "kl (λ = {lambda}, prior {prior})"),
+            Self::Ds { lambda, prior } => write!(f, "ds (λ = {lambda}, prior {prior})"),
+            Self::Features { lambda } => write!(f, "features (λ = {lambda})"),
+            Self::Srw { k } => write!(f, "srw (k = {k})"),
+            Self::Rkp { rho } => write!(f, "rkp (ρ = {rho})"),
+        }
+    }
+}
+
+fn check_lambda(lambda: f64) -> Result<()> {
+    if lambda > 0.0 && lambda.is_finite() {
+        return Ok(());
+    }
+    Err(Error::parameter("lambda", "positive and finite", lambda))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The plans found so far and their convex combination $\gamma = \sum_i w_i \gamma_i$, kept as moments.
+
+use ndarray::{Array1, Array2};
+
+use crate::displacement::Displacements;
+use crate::linalg::inner;
+use crate::transport::{EntropicPlan, PlanEntry};
+
+/// A plan that an oracle returned.
+#[derive(Debug, Clone)]
+pub(super) struct Vertex {
+    /// V_γ.
+    pub(super) moment: Array2<f64>,
+    /// Σ γ ln γ; 0 when the problem has no entropy.
+    pub(super) entropy: f64,
+    pub(super) plan: VertexPlan,
+}
+
+/// The plan behind a vertex, as little of it as is needed to write it out.
+#[derive(Debug, Clone)]
+pub(super) enum VertexPlan {
+    /// A vertex of the polytope of plans: at most m + n − 1 entries.
+    Sparse(Vec<PlanEntry>),
+    /// The plan of an entropic problem with cost C(M).
+    Entropic { metric: Array2<f64>, plan: EntropicPlan },
+}
+
+/// Vertices with weights on the simplex.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ActiveSet {
+    pub(super) vertices: Vec<Vertex>,
+    pub(super) weights: Vec<f64>,
+}
+
+impl ActiveSet {
+    /// Adds a vertex without weight, and says where; the first one gets all of it. A vertex that is here already
+    /// is not added twice.
+    pub(super) fn add(&mut self, vertex: Vertex) -> usize {
+        let same = |other: &Vertex| other.entropy.to_bits() == vertex.entropy.to_bits() && other.moment == vertex.moment;
+        if let Some(place) = self.vertices.iter().position(same) {
+            return place;
+        }
+        self.weights.push(if self.vertices.is_empty() { 1.0 } else { 0.0 });
+        self.vertices.push(vertex);
+        self.vertices.len() - 1
+    }
+
+    /// Moves a share θ of the weight to one vertex.
+    pub(super) fn step_towards(&mut self, place: usize, theta: f64) {
+        self.weights.iter_mut().for_each(|w| *w *= 1.0 - theta);
+        self.weights[place] += theta;
+        self.drop_weightless();
+    }
+
+    /// Forgets vertices that carry no weight.
+    pub(super) fn drop_weightless(&mut self) {
+        let mut weights = self.weights.iter();
+        self.vertices.retain(|_| weights.next().is_some_and(|&w| w > 0.0));
+        self.weights.retain(|&w| w > 0.0);
+    }
+
+    /// V of the combination.
+    pub(super) fn moment(&self) -> Array2<f64> {
+        self.combine(&self.weights)
+    }
+
+    /// Σ c_i V_i.
+    pub(super) fn combine(&self, coefficients: &[f64]) -> Array2<f64> {
+        let mut sum = Array2::zeros(self.vertices[0].moment.dim());
+        for (vertex, &c) in self.vertices.iter().zip(coefficients).filter(|(_, c)| **c != 0.0) {
+            sum.scaled_add(c, &vertex.moment);
+        }
+        sum
+    }
+
+    /// Σ w_i Ω(γ_i) ≥ Ω(γ), by convexity.
+    pub(super) fn entropy_bound(&self) -> f64 {
+        self.vertices.iter().zip(&self.weights).map(|(vertex, w)| w * vertex.entropy).sum()
+    }
+
+    /// ⟨V_i, M⟩ + λ Ω_i: the slope of the objective in every weight.
+    pub(super) fn slopes(&self, metric: &Array2<f64>, entropy: f64) -> Array1<f64> {
+        self.vertices.iter().map(|vertex| inner(&vertex.moment, metric) + entropy * vertex.entropy).collect()
+    }
+
+    /// The plan, written out.
+    pub(super) fn dense_plan(&self, maps: &Displacements) -> Array2<f64> {
+        let mut total = Array2::zeros((maps.source_len(), maps.target_len()));
+        let mut row = vec![0.0; maps.target_len()];
+        for (vertex, &weight) in self.vertices.iter().zip(&self.weights) {
+            match &vertex.plan {
+                VertexPlan::Sparse(entries) => {
+                    entries.iter().for_each(|e| total[[e.row, e.column]] += weight * e.mass);
+                }
+                VertexPlan::Entropic { metric, plan } => {
+                    let cost = maps.cost(metric);
+                    for i in 0..cost.nrows() {
+                        plan.fill_row(i, cost.row(i), &mut row);
+                        total.row_mut(i).iter_mut().zip(&row).for_each(|(sum, mass)| *sum += weight * mass);
+                    }
+                }
+            }
+        }
+        total
+    }
+
+    /// The entries of the plan that carry mass, row by row.
+    pub(super) fn sparse_plan(&self, maps: &Displacements) -> Vec<PlanEntry> {
+        if self.vertices.iter().any(|vertex| matches!(vertex.plan, VertexPlan::Entropic { .. })) {
+            let dense = self.dense_plan(maps);
+            let entries = dense.indexed_iter().filter(|(_, mass)| **mass > 0.0);
+            return entries.map(|((row, column), &mass)| PlanEntry { row, column, mass }).collect();
+        }
+        let mut entries = Vec::new();
+        for (vertex, &weight) in self.vertices.iter().zip(&self.weights) {
+            if let VertexPlan::Sparse(plan) = &vertex.plan {
+                entries.extend(plan.iter().map(|e| PlanEntry { mass: weight * e.mass, ..*e }));
+            }
+        }
+        entries.sort_by_key(|e| (e.row, e.column));
+        entries.dedup_by(|next, kept| {
+            let same = (next.row, next.column) == (kept.row, kept.column);
+            if same {
+                kept.mass += next.mass;
+            }
+            same
+        });
+        entries
+    }
+}

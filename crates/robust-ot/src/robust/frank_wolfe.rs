@@ -1,0 +1,158 @@
+//! Frank-Wolfe over plans, carried out on moments. With $M_t = M^*(V_t)$ and the oracle's plan $\hat\gamma$,
+//!
+//! $$h(V_t) - \langle M_t, V_t\rangle + D(M_t) \;\le\; W \;\le\; h(V_t), \qquad
+//!   D(M) = \min_\gamma \langle C(M), \gamma\rangle + \lambda_\gamma \Omega(\gamma).$$
+
+use ndarray::Array2;
+
+use super::active::ActiveSet;
+use super::corrective::correct;
+use super::line_search::line_search;
+use super::model::Model;
+use super::oracle::Oracle;
+use super::problem::Problem;
+use super::settings::{Settings, Solver};
+use super::solution::{Solution, Step};
+use super::status::Status;
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::linalg::inner;
+
+/// The corrective step is solved to this part of the gap.
+const CORRECTION: f64 = 0.01;
+/// The line search of its own rule is exact to this part of the first slope.
+const LINE_ACCURACY: f64 = 1e-6;
+/// A gap that does not shrink by this factor
+const PROGRESS: f64 = 0.99;
+/// within this many iterations has stalled.
+const PATIENCE: usize = 100;
+
+/// Solves a problem whose parameters are checked.
+pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Interrupt) -> Result<Solution> {
+    let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
+    let corrective = matches!(settings.solver, Solver::Auto | Solver::Corrective);
+    let mut oracle = Oracle::new(&source_weights.to_vec(), &target_weights.to_vec(), *entropy)?;
+    let mut model = Model::new(set, corrective, maps.independent_moment());
+    let mut active = ActiveSet::default();
+    let mut bounds = Bounds::new(problem)?;
+    let mut history = Vec::new();
+    let (mut metric, mut penalty) = model.first_metric(maps.independent_moment())?;
+    let mut promise = f64::INFINITY;
+    loop {
+        let answer = oracle.call(maps, (source_weights, target_weights), &metric, interrupt)?;
+        bounds.raise_lower(answer.dual - penalty);
+        model.learn(&metric, answer.dual, promise);
+        let found = (answer.vertex.moment.clone(), answer.vertex.entropy, answer.dual);
+        let place = active.add(answer.vertex);
+        let theta = match settings.solver {
+            Solver::Classic => Some(2.0 / (history.len() as f64 + 2.0)),
+            Solver::LineSearch => {
+                let direction = &found.0 - &active.moment();
+                let extra = entropy * (found.1 - active.entropy_bound());
+                Some(line_search(&model, &active.moment(), &direction, extra, LINE_ACCURACY)?)
+            }
+            Solver::Auto | Solver::Corrective => None,
+        };
+        match theta {
+            Some(theta) => active.step_towards(place, theta),
+            None => {
+                correct(&mut active, &model, *entropy, CORRECTION * bounds.gap().min(promise.abs()))?;
+                active.drop_weightless();
+            }
+        }
+
+        let moment = active.moment();
+        let worst = set.evaluate(&moment)?;
+        bounds.set_value(worst.value + entropy * active.entropy_bound());
+        history.push(bounds.step(history.len() + 1));
+        (metric, penalty) = model.next_metric(&moment)?;
+        promise = Model::promise(&moment, &metric, entropy * active.entropy_bound());
+        oracle.sharpen(&metric, (&found.0, found.1, found.2), bounds.gap());
+
+        let scale = inner(&worst.metric, &moment);
+        if let Some(status) = bounds.status(settings, scale, history.len(), interrupt) {
+            return Ok(Solution {
+                value: bounds.value,
+                lower_bound: bounds.lower,
+                gap: bounds.gap(),
+                relative_gap: bounds.relative_gap(scale),
+                transport_cost: inner(&metric, &moment),
+                unregularised: worst.value,
+                status,
+                iterations: history.len(),
+                oracle_calls: history.len(),
+                metric,
+                moment,
+                source_potential: answer.source_potential,
+                target_potential: answer.target_potential,
+                history,
+                active,
+                maps: maps.clone(),
+            });
+        }
+    }
+}
+
+/// The bracket around the optimum and how fast it closes.
+struct Bounds {
+    value: f64,
+    lower: f64,
+    best_gap: f64,
+    since_progress: usize,
+}
+
+impl Bounds {
+    /// Every h grows on the positive semi-definite cone, so without entropy h(0) is a bound from the start.
+    fn new(problem: &Problem) -> Result<Self> {
+        let size = problem.maps.size();
+        let lower = if problem.entropy == 0.0 {
+            problem.set.evaluate(&Array2::zeros((size, size)))?.value
+        } else {
+            f64::NEG_INFINITY
+        };
+        Ok(Self { value: f64::INFINITY, lower, best_gap: f64::INFINITY, since_progress: 0 })
+    }
+
+    fn raise_lower(&mut self, bound: f64) {
+        self.lower = self.lower.max(bound);
+    }
+
+    /// The value of the current plan. Should rounding put it below the lower bound, that bound gives way.
+    fn set_value(&mut self, value: f64) {
+        self.value = value;
+        self.lower = self.lower.min(value);
+        if self.gap() <= PROGRESS * self.best_gap {
+            self.best_gap = self.gap();
+            self.since_progress = 0;
+        } else {
+            self.since_progress += 1;
+        }
+    }
+
+    fn gap(&self) -> f64 {
+        self.value - self.lower
+    }
+
+    /// gap / ⟨V, M⟩; nothing is not far from nothing.
+    fn relative_gap(&self, scale: f64) -> f64 {
+        if self.gap() == 0.0 { 0.0 } else { self.gap() / scale.max(f64::MIN_POSITIVE) }
+    }
+
+    fn step(&self, iteration: usize) -> Step {
+        Step { iteration, value: self.value, lower_bound: self.lower }
+    }
+
+    fn status(&self, settings: &Settings, scale: f64, iterations: usize, interrupt: &Interrupt) -> Option<Status> {
+        if self.relative_gap(scale) <= settings.tol_gap_rel {
+            Some(Status::Converged)
+        } else if interrupt.is_raised() {
+            Some(Status::Interrupted)
+        } else if iterations >= settings.max_iterations {
+            Some(Status::MaxIterations)
+        } else if self.since_progress >= PATIENCE {
+            Some(Status::Stalled)
+        } else {
+            None
+        }
+    }
+}

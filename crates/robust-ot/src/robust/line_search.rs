@@ -1,0 +1,52 @@
+//! $\min_{\theta \in [0,1]} h(V + \theta D) + \theta s$, by the root of its derivative.
+
+use ndarray::Array2;
+
+use super::model::Model;
+use crate::error::{Error, Result};
+use crate::linalg::inner;
+
+/// Halvings after which the bracket is as small as it gets.
+const MAX_EVALUATIONS: usize = 60;
+
+/// The step θ at which the slope has fallen to `accuracy` times its start. `extra` is the slope of the linear part.
+///
+/// The function is convex, so its slope grows; a point where h is not representable lies too far out.
+pub(super) fn line_search(
+    model: &Model,
+    moment: &Array2<f64>,
+    direction: &Array2<f64>,
+    extra: f64,
+    accuracy: f64,
+) -> Result<f64> {
+    let slope = |theta: f64| match model.evaluate(&(moment + &(direction * theta))) {
+        Ok(worst) => Ok(inner(&worst.metric, direction) + extra),
+        Err(Error::Overflow { .. } | Error::Range { .. }) => Ok(f64::INFINITY),
+        Err(other) => Err(other),
+    };
+    let start = slope(0.0)?;
+    if start >= 0.0 {
+        return Ok(0.0);
+    }
+    let enough = accuracy * start.abs();
+    let end = slope(1.0)?;
+    if end <= enough {
+        return Ok(1.0);
+    }
+    let (mut low, mut at_low, mut high, mut at_high) = (0.0, start, 1.0, end);
+    for _ in 0..MAX_EVALUATIONS {
+        // A secant step, kept away from the ends so that the bracket always shrinks.
+        let secant = if at_high.is_finite() { at_low / (at_low - at_high) } else { 0.5 };
+        let theta = low + (high - low) * secant.clamp(0.1, 0.9);
+        let at = slope(theta)?;
+        if at.abs() <= enough || high - low <= f64::EPSILON {
+            return Ok(theta);
+        }
+        if at < 0.0 {
+            (low, at_low) = (theta, at);
+        } else {
+            (high, at_high) = (theta, at);
+        }
+    }
+    Ok(low)
+}

@@ -1,0 +1,19 @@
+//! The robust problem and its solvers.
+
+mod active;
+mod corrective;
+mod frank_wolfe;
+mod line_search;
+mod model;
+mod oracle;
+mod problem;
+mod settings;
+mod solution;
+mod span;
+mod status;
+
+pub use self::oracle::Oracle;
+pub use self::problem::Problem;
+pub use self::settings::{Settings, Solver};
+pub use self::solution::{Solution, Step};
+pub use self::status::Status;

@@ -1,0 +1,111 @@
+//! The convex function of the moment that a solver minimises: h itself, or h with a proximal term where it has
+//! corners.
+
+use ndarray::Array2;
+
+use crate::error::Result;
+use crate::linalg::inner;
+use crate::metric::curvature::Curvature;
+use crate::metric::fantope::Proximal;
+use crate::metric::{MetricSet, WorstCase};
+
+/// A serious step gains at least this part of what the model promised.
+const SERIOUS: f64 = 0.1;
+/// A step that gains this much may be longer next time.
+const GENEROUS: f64 = 0.5;
+
+/// What is minimised over the convex hull of the moments.
+#[derive(Debug)]
+pub(super) enum Model<'a> {
+    /// h, smooth.
+    Smooth(&'a MetricSet),
+    /// h_t around a centre M_c: the proximal bundle method, seen from the primal.
+    Bundle { prox: Proximal, centre_dual: f64 },
+}
+
+impl<'a> Model<'a> {
+    /// `corrective` steps on a set with corners need the proximal term; other steps take h as it is.
+    pub(super) fn new(set: &'a MetricSet, corrective: bool, independent: &Array2<f64>) -> Self {
+        let size = independent.nrows();
+        match set.fantope() {
+            Some(k) if corrective && k < size => {
+                let share = k as f64 / size as f64;
+                let prox = Proximal {
+                    k,
+                    centre: Array2::eye(size) * share,
+                    // One step should be able to cross the fantope.
+                    step: 1.0 / (independent.diag().sum() / size as f64).max(f64::MIN_POSITIVE),
+                };
+                Self::Bundle { prox, centre_dual: f64::NEG_INFINITY }
+            }
+            _ => Self::Smooth(set),
+        }
+    }
+
+    /// Value and gradient.
+    pub(super) fn evaluate(&self, moment: &Array2<f64>) -> Result<WorstCase> {
+        match self {
+            Self::Smooth(set) => set.evaluate(moment),
+            Self::Bundle { prox, .. } => prox.evaluate(moment),
+        }
+    }
+
+    /// Second derivative.
+    pub(super) fn curvature(&self, moment: &Array2<f64>, worst: &WorstCase) -> Result<Curvature> {
+        match self {
+            Self::Smooth(set) => set.curvature(moment, worst),
+            Self::Bundle { prox, .. } => Ok(prox.curvature(worst)),
+        }
+    }
+
+    /// The metric to start from.
+    pub(super) fn first_metric(&self, independent: &Array2<f64>) -> Result<(Array2<f64>, f64)> {
+        match self {
+            Self::Smooth(set) => {
+                let worst = set.evaluate(independent)?;
+                let penalty = MetricSet::penalty(independent, &worst);
+                Ok((worst.metric, penalty))
+            }
+            Self::Bundle { prox, .. } => Ok((prox.centre.clone(), 0.0)),
+        }
+    }
+
+    /// The metric for the next oracle call and its penalty in the dual.
+    pub(super) fn next_metric(&self, moment: &Array2<f64>) -> Result<(Array2<f64>, f64)> {
+        let worst = self.evaluate(moment)?;
+        let penalty = match self {
+            Self::Smooth(_) => MetricSet::penalty(moment, &worst),
+            Self::Bundle { .. } => 0.0,
+        };
+        Ok((worst.metric, penalty))
+    }
+
+    /// Takes note of the dual value at a metric: moves the centre there if it gained enough of what the model
+    /// promised, and adapts the step (Kiwiel 1990).
+    pub(super) fn learn(&mut self, metric: &Array2<f64>, dual: f64, promise: f64) {
+        let Self::Bundle { prox, centre_dual } = self else { return };
+        if *centre_dual == f64::NEG_INFINITY {
+            *centre_dual = dual;
+            return;
+        }
+        let promised = promise - *centre_dual;
+        let gained = dual - *centre_dual;
+        let ratio = if promised > 0.0 { gained / promised } else { 0.0 };
+        // The step at which a quadratic through the three values has its top.
+        let fitted = 0.5 / (1.0 - ratio).max(0.05);
+        if ratio >= SERIOUS {
+            if ratio >= GENEROUS {
+                prox.step *= fitted.clamp(1.0, 10.0);
+            }
+            prox.centre.assign(metric);
+            *centre_dual = dual;
+        } else if ratio < -1.0 {
+            prox.step *= fitted.clamp(0.1, 1.0);
+        }
+    }
+
+    /// ⟨V, M⟩ + entropy: what the cutting planes promise at M.
+    pub(super) fn promise(moment: &Array2<f64>, metric: &Array2<f64>, entropy: f64) -> f64 {
+        inner(moment, metric) + entropy
+    }
+}

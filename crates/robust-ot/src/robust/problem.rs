@@ -1,0 +1,109 @@
+//! What is solved:
+//!
+//! $$W = \min_{\gamma \in \Pi(a,b)} h(V_\gamma) + \lambda_\gamma \sum_{ij} \gamma_{ij} \ln \gamma_{ij}.$$
+
+use std::sync::Arc;
+
+use ndarray::Array1;
+
+use super::frank_wolfe;
+use super::settings::Settings;
+use super::solution::Solution;
+use super::span::Span;
+use crate::displacement::Displacements;
+use crate::error::{Error, Result};
+use crate::grouping::Grouping;
+use crate::interrupt::Interrupt;
+use crate::measure::Measure;
+use crate::metric::MetricSet;
+
+/// Two measures, a metric set, optional feature groups and entropy.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings};
+///
+/// let source = Measure::uniform(array![[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]])?;
+/// let target = Measure::uniform(array![[0.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]])?;
+/// let problem = Problem::grouped(&source, &target, MetricSet::P { k: 1 }, &Grouping::contiguous(4, 2)?)?
+///     .with_entropy(0.01)?;
+/// let solution = problem.solve(&Settings::default())?;
+/// assert!(solution.lower_bound <= solution.value);
+/// assert_eq!(solution.metric.dim(), (2, 2));
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Problem {
+    pub(super) maps: Arc<Displacements>,
+    pub(super) source_weights: Array1<f64>,
+    pub(super) target_weights: Array1<f64>,
+    pub(super) set: MetricSet,
+    pub(super) entropy: f64,
+    span: Option<Span>,
+}
+
+impl Problem {
+    /// The distance between two measures under a metric on all features.
+    ///
+    /// # Errors
+    /// When the dimensions differ or the metric set's parameters do not fit.
+    pub fn new(source: &Measure, target: &Measure, set: MetricSet) -> Result<Self> {
+        Self::grouped(source, target, set, &Grouping::none(source.dim()))
+    }
+
+    /// The distance under a metric on groups of features.
+    ///
+    /// # Errors
+    /// When the dimensions differ, or the grouping or the metric set's parameters do not fit.
+    pub fn grouped(source: &Measure, target: &Measure, set: MetricSet, grouping: &Grouping) -> Result<Self> {
+        let maps = Displacements::new(source, target, grouping)?;
+        set.check(maps.size())?;
+        let (source_weights, target_weights) = (source.weights().clone(), target.weights().clone());
+        let span = if set.is_spectral() && grouping.slots() == 1 { Span::of(&maps, &set) } else { None };
+        let (maps, set) = match &span {
+            None => (maps, set),
+            Some(span) => (span.project(&maps, &source_weights, &target_weights), span.restrict(set)),
+        };
+        Ok(Self { maps: Arc::new(maps), source_weights, target_weights, set, entropy: 0.0, span })
+    }
+
+    /// Adds λ_γ Σ γ ln γ to the objective; 0 asks for exact plans.
+    ///
+    /// # Errors
+    /// When λ_γ is negative or not finite.
+    pub fn with_entropy(mut self, entropy: f64) -> Result<Self> {
+        if !(entropy >= 0.0 && entropy.is_finite()) {
+            return Err(Error::parameter("entropy", "finite and not negative", entropy));
+        }
+        self.entropy = entropy;
+        Ok(self)
+    }
+
+    /// Solves; not converging is a [`Status`](crate::Status) of the solution.
+    ///
+    /// # Errors
+    /// When a setting is out of range or the metric is not representable.
+    pub fn solve(&self, settings: &Settings) -> Result<Solution> {
+        self.solve_until(settings, &Interrupt::default())
+    }
+
+    /// Solves until done or interrupted, whichever comes first.
+    ///
+    /// # Errors
+    /// When a setting is out of range or the metric is not representable.
+    pub fn solve_until(&self, settings: &Settings, interrupt: &Interrupt) -> Result<Solution> {
+        settings.check()?;
+        let mut solution = frank_wolfe::minimise(self, settings, interrupt).map_err(|error| match error {
+            // The safe λ covers every plan between these points, not only the one that overflowed.
+            Error::Overflow { lambda, largest, .. } => {
+                let safe = self.maps.largest_moment() / crate::metric::LARGEST_EXPONENT;
+                Error::Overflow { lambda, largest, safe: safe * 1.001 }
+            }
+            other => other,
+        })?;
+        if let Some(span) = &self.span {
+            span.lift(&mut solution);
+        }
+        Ok(solution)
+    }
+}

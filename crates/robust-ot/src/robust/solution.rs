@@ -1,0 +1,96 @@
+//! What a solve returns.
+
+use std::sync::Arc;
+
+use ndarray::{Array1, Array2};
+
+use super::active::ActiveSet;
+use super::status::Status;
+use crate::displacement::Displacements;
+use crate::transport::PlanEntry;
+
+/// One line of a solve's history.
+///
+/// ```
+/// let step = robust_ot::Step { iteration: 1, value: 2.0, lower_bound: 1.5 };
+/// assert_eq!(step.value - step.lower_bound, 0.5);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// Counted from 1.
+    pub iteration: usize,
+    /// Upper bound after this iteration.
+    pub value: f64,
+    /// Best lower bound so far.
+    pub lower_bound: f64,
+}
+
+/// A robust distance with its certificate: `lower_bound` ≤ W ≤ `value`.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::{Measure, MetricSet, Problem, Settings};
+///
+/// let source = Measure::uniform(array![[0.0, 0.0], [1.0, 0.0]])?;
+/// let target = Measure::uniform(array![[0.0, 2.0], [1.0, 2.0]])?;
+/// let solution = Problem::new(&source, &target, MetricSet::P { k: 1 })?.solve(&Settings::default())?;
+/// assert!((solution.value - 4.0).abs() < 1e-12); // everything moves by (0, 2)
+/// assert!((solution.metric[[1, 1]] - 1.0).abs() < 1e-12); // and only the second feature matters
+/// assert_eq!(solution.plan().len(), 2);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Solution {
+    /// h(V_γ), plus λ_γ times (a bound of) Σ γ ln γ when there is entropy. An upper bound of the optimum.
+    pub value: f64,
+    /// A lower bound of the optimum.
+    pub lower_bound: f64,
+    /// `value` − `lower_bound`.
+    pub gap: f64,
+    /// gap / ⟨V, M⟩.
+    pub relative_gap: f64,
+    /// ⟨C(M*), γ⟩ = ⟨M*, V⟩, without entropy or penalty.
+    pub transport_cost: f64,
+    /// h(V_γ): what the plan costs without entropy.
+    pub unregularised: f64,
+    /// How the solve ended.
+    pub status: Status,
+    /// Frank-Wolfe iterations.
+    pub iterations: usize,
+    /// Plain transport problems solved.
+    pub oracle_calls: usize,
+    /// The worst metric, r × r.
+    pub metric: Array2<f64>,
+    /// V_γ, r × r.
+    pub moment: Array2<f64>,
+    /// Dual variables of the last plain transport problem, source side.
+    pub source_potential: Array1<f64>,
+    /// Dual variables of the last plain transport problem, target side.
+    pub target_potential: Array1<f64>,
+    /// The bounds after every iteration.
+    pub history: Vec<Step>,
+    pub(super) active: ActiveSet,
+    pub(super) maps: Arc<Displacements>,
+}
+
+impl Solution {
+    /// The entries of the plan that carry mass, row by row. Exact plans are sparse; entropic ones are not.
+    pub fn plan(&self) -> Vec<PlanEntry> {
+        self.active.sparse_plan(&self.maps)
+    }
+
+    /// The whole plan, m × n.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot::{Measure, MetricSet, Problem, Settings};
+    ///
+    /// let (a, b) = (Measure::uniform(array![[0.0], [1.0]])?, Measure::uniform(array![[1.0], [0.0]])?);
+    /// let solution = Problem::new(&a, &b, MetricSet::W2)?.solve(&Settings::default())?;
+    /// assert_eq!(solution.dense_plan(), array![[0.0, 0.5], [0.5, 0.0]]);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    pub fn dense_plan(&self) -> Array2<f64> {
+        self.active.dense_plan(&self.maps)
+    }
+}

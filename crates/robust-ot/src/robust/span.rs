@@ -1,0 +1,62 @@
+//! Spectral sets are blind to rotations, so points can be seen from the span of their differences: with few points
+//! in many dimensions every eigenproblem becomes small.
+
+use faer::Mat;
+use ndarray::{Array1, Array2};
+
+use super::solution::Solution;
+use crate::displacement::Displacements;
+use crate::linalg::product;
+use crate::metric::MetricSet;
+
+/// An orthonormal basis of a space that holds all points, d × (m + n).
+#[derive(Debug, Clone)]
+pub(super) struct Span {
+    basis: Array2<f64>,
+    /// The k that a fantope was asked for; the span may have room for less.
+    k: Option<usize>,
+}
+
+impl Span {
+    /// The span, when it is smaller than the space.
+    pub(super) fn of(maps: &Displacements, set: &MetricSet) -> Option<Self> {
+        let (source, target) = maps.points();
+        let (m, n, d) = (source.nrows(), target.nrows(), source.ncols());
+        if d <= m + n {
+            return None;
+        }
+        let columns = Mat::from_fn(d, m + n, |f, i| if i < m { source[[i, f]] } else { target[[i - m, f]] });
+        let q = columns.qr().compute_thin_Q();
+        Some(Self { basis: Array2::from_shape_fn((d, m + n), |(f, i)| q[(f, i)]), k: set.fantope() })
+    }
+
+    /// The points in coordinates of the span.
+    pub(super) fn project(&self, maps: &Displacements, a: &Array1<f64>, b: &Array1<f64>) -> Displacements {
+        let (source, target) = maps.points();
+        let seen = |points: &Array2<f64>| product(points.view(), self.basis.view());
+        Displacements::from_layout(seen(source), seen(target), self.basis.ncols(), a, b)
+    }
+
+    /// The metric set within the span: a fantope has no use for more dimensions than there are.
+    pub(super) fn restrict(&self, set: MetricSet) -> MetricSet {
+        match set {
+            MetricSet::Srw { k } => MetricSet::Srw { k: k.min(self.basis.ncols()) },
+            other => other,
+        }
+    }
+
+    /// Metric and moment in all d dimensions. Where no displacement reaches, the metric is free: a fantope's trace
+    /// is filled up there.
+    pub(super) fn lift(&self, solution: &mut Solution) {
+        let lift = |matrix: &Array2<f64>| {
+            product(product(self.basis.view(), matrix.view()).view(), self.basis.t())
+        };
+        let (d, size) = self.basis.dim();
+        solution.moment = lift(&solution.moment);
+        solution.metric = lift(&solution.metric);
+        if let Some(k) = self.k.filter(|&k| k > size) {
+            let outside = Array2::<f64>::eye(d) - product(self.basis.view(), self.basis.t());
+            solution.metric.scaled_add((k - size) as f64 / (d - size) as f64, &outside);
+        }
+    }
+}

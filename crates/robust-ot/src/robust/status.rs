@@ -1,0 +1,38 @@
+//! How a solve ended.
+
+use std::fmt;
+
+/// Every way a solve can end; each comes with a solution and its gap.
+///
+/// ```
+/// assert_eq!(robust_ot::Status::MaxIterations.to_string(), "max-iterations");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// The relative gap is within the tolerance.
+    Converged,
+    /// The iteration limit came first.
+    MaxIterations,
+    /// The gap stopped shrinking: rounding, or a rule that cannot get further.
+    Stalled,
+    /// An [`Interrupt`](crate::Interrupt) was raised.
+    Interrupted,
+}
+
+impl Status {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Converged => "converged",
+            Self::MaxIterations => "max-iterations",
+            Self::Stalled => "stalled",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

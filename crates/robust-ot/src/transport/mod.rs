@@ -1,0 +1,80 @@
+//! Plain optimal transport, the linear oracle of the robust problem:
+//!
+//! $$\min_{\gamma \ge 0} \langle C, \gamma\rangle\ [+ \lambda \sum_{ij} \gamma_{ij} \ln \gamma_{ij}]
+//!   \quad\text{with}\quad \gamma 1 = a,\ \gamma^\top 1 = b.$$
+
+mod simplex;
+mod sinkhorn;
+mod tree;
+
+use ndarray::Array1;
+
+pub use self::simplex::{NetworkSimplex, SimplexSolution};
+pub(crate) use self::sinkhorn::EntropicPlan;
+pub use self::sinkhorn::{Sinkhorn, SinkhornReport};
+use crate::error::{Error, Result};
+
+/// Mass that moves from a source point to a target point.
+///
+/// ```
+/// let entry = robust_ot::PlanEntry { row: 0, column: 3, mass: 0.25 };
+/// assert_eq!(entry.mass, 0.25);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PlanEntry {
+    /// Index of the source point.
+    pub row: usize,
+    /// Index of the target point.
+    pub column: usize,
+    /// How much moves.
+    pub mass: f64,
+}
+
+/// How far apart, relative to the larger, the sums of two weight vectors may be and still count as equal.
+const MASS_TOLERANCE: f64 = 1e-6;
+
+/// Checks two weight vectors and scales both to sum one; returns the mass.
+fn normalised(a: &[f64], b: &[f64]) -> Result<(Array1<f64>, Array1<f64>, f64)> {
+    let mass = |weights: &[f64]| -> Result<f64> {
+        if let Some((index, &value)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0)) {
+            return Err(Error::Weight { index, value });
+        }
+        let sum: f64 = weights.iter().sum();
+        if sum > 0.0 && sum.is_finite() { Ok(sum) } else { Err(Error::Mass { sum }) }
+    };
+    let (of_a, of_b) = (mass(a)?, mass(b)?);
+    if (of_a - of_b).abs() > MASS_TOLERANCE * of_a.max(of_b) {
+        return Err(Error::Balance { source_mass: of_a, target_mass: of_b });
+    }
+    let scaled = |weights: &[f64], mass: f64| weights.iter().map(|w| w / mass).collect();
+    Ok((scaled(a, of_a), scaled(b, of_b), of_a))
+}
+
+/// Checks a cost matrix against the weights.
+fn check_cost(cost: &ndarray::Array2<f64>, m: usize, n: usize) -> Result<()> {
+    if cost.dim() != (m, n) {
+        let (rows, columns) = cost.dim();
+        return Err(Error::Shape {
+            name: "the cost matrix",
+            expected: format!("{m} × {n}, one row a source weight and one column a target weight"),
+            found: format!("{rows} × {columns}"),
+        });
+    }
+    if let Some(((row, column), &value)) = cost.indexed_iter().find(|(_, c)| !c.is_finite()) {
+        return Err(Error::Cost { row, column, value });
+    }
+    Ok(())
+}
+
+/// Σ x_i y_i with a running compensation (Neumaier), so that long sums do not blur a bound.
+/// A zero weight takes no part, whatever its potential.
+pub(crate) fn weighted_sum(weights: &Array1<f64>, values: &Array1<f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
+    for (w, v) in weights.iter().zip(values).filter(|(w, _)| **w > 0.0) {
+        let term = w * v;
+        let next = sum + term;
+        lost += if sum.abs() >= term.abs() { (sum - next) + term } else { (term - next) + sum };
+        sum = next;
+    }
+    sum + lost
+}

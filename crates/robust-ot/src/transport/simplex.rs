@@ -1,0 +1,266 @@
+//! Exact optimal transport by the network simplex on the complete bipartite graph:
+//!
+//! $$\min \langle C, \gamma\rangle = \max\ \{ \langle a, f\rangle + \langle b, g\rangle :
+//!   f_i + g_j \le C_{ij} \}.$$
+
+use ndarray::{Array1, Array2};
+
+use super::tree::Tree;
+use super::{PlanEntry, check_cost, normalised};
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+
+/// Weights are counted in units of 2⁻⁶² of the total, so that flows are exact integers.
+const UNITS: f64 = (1_u64 << 62) as f64;
+/// Reduced costs below this part of the largest cost are rounding.
+const PRICE_TOLERANCE: f64 = 1e-14;
+/// Pivots between two looks at the interrupt flag.
+const PIVOTS_A_LOOK: usize = 256;
+/// Potentials are set anew at most this often before rounding is accepted as the limit.
+const MAX_REFRESHES: usize = 20;
+
+/// An exact solver for fixed weights; a second call with other costs starts from the last basis.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::{Interrupt, transport::NetworkSimplex};
+///
+/// let mut simplex = NetworkSimplex::new(&[0.5, 0.5], &[0.25, 0.75])?;
+/// let solution = simplex.solve(&array![[0.0, 1.0], [2.0, 0.5]], &Interrupt::default())?;
+/// let cost: f64 = solution.plan.iter().map(|e| e.mass * [[0.0, 1.0], [2.0, 0.5]][e.row][e.column]).sum();
+/// assert_eq!(cost, 0.5);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct NetworkSimplex {
+    a: Array1<f64>,
+    b: Array1<f64>,
+    mass: f64,
+    /// The points whose weight is at least a unit; the others take no part in the tree.
+    rows: Vec<usize>,
+    columns: Vec<usize>,
+    tree: Tree,
+    warm: bool,
+    /// Costs between those points, when they are not all.
+    compact: Vec<f64>,
+    next_arc: usize,
+}
+
+/// What the network simplex found.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::{Interrupt, transport::NetworkSimplex};
+///
+/// let cost = array![[1.0, 2.0], [3.0, 1.0]];
+/// let solution = NetworkSimplex::new(&[1.0, 1.0], &[1.0, 1.0])?.solve(&cost, &Interrupt::default())?;
+/// assert!(solution.optimal);
+/// let dual = solution.source_potential.sum() + solution.target_potential.sum();
+/// assert_eq!(dual, 2.0);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct SimplexSolution {
+    /// At most m + n − 1 entries, row by row, with the given marginals.
+    pub plan: Vec<PlanEntry>,
+    /// f, feasible to the last bit: f_i + g_j ≤ C_ij.
+    pub source_potential: Array1<f64>,
+    /// g.
+    pub target_potential: Array1<f64>,
+    /// Number of pivots of this call.
+    pub pivots: usize,
+    /// False when the solve was interrupted; the plan is feasible all the same.
+    pub optimal: bool,
+}
+
+impl NetworkSimplex {
+    /// Takes weights with equal sums; a difference in rounding is evened out.
+    ///
+    /// # Errors
+    /// When a weight is negative or not finite, all are zero, or the sums differ.
+    pub fn new(a: &[f64], b: &[f64]) -> Result<Self> {
+        let (a, b, mass) = normalised(a, b)?;
+        let (mut supply, mut demand) = (quantised(&a), quantised(&b));
+        balance(&mut supply, &mut demand);
+        let kept = |units: &[i64]| (0..units.len()).filter(|&i| units[i] > 0).collect::<Vec<_>>();
+        let (rows, columns) = (kept(&supply), kept(&demand));
+        let pick = |units: &[i64], kept: &[usize]| kept.iter().map(|&i| units[i]).collect::<Vec<_>>();
+        let tree = Tree::star(&pick(&supply, &rows), &pick(&demand, &columns));
+        Ok(Self { a, b, mass, rows, columns, tree, warm: false, compact: Vec::new(), next_arc: 0 })
+    }
+
+    /// Solves for one cost matrix.
+    ///
+    /// # Errors
+    /// When the costs are not m × n or not finite.
+    pub fn solve(&mut self, cost: &Array2<f64>, interrupt: &Interrupt) -> Result<SimplexSolution> {
+        check_cost(cost, self.a.len(), self.b.len())?;
+        let costs = cost.as_standard_layout();
+        let everyone = self.rows.len() == self.a.len() && self.columns.len() == self.b.len();
+        let mut compact = std::mem::take(&mut self.compact);
+        if !everyone {
+            compact.clear();
+            compact.extend(
+                self.rows.iter().flat_map(|&i| self.columns.iter().map(move |&j| (i, j))).map(|at| costs[at]),
+            );
+        }
+        let arcs = if everyone { costs.as_slice().expect("standard layout") } else { &compact };
+        let (pivots, optimal) = self.run(arcs, interrupt);
+        self.warm = optimal;
+        let (source_potential, target_potential) = self.feasible_potentials(&costs.view());
+        let plan = self.plan(cost, &source_potential, &target_potential);
+        self.compact = compact;
+        Ok(SimplexSolution { plan, source_potential, target_potential, pivots, optimal })
+    }
+
+    /// Pivots until no reduced cost is negative.
+    fn run(&mut self, arcs: &[f64], interrupt: &Interrupt) -> (usize, bool) {
+        let n = self.columns.len();
+        let largest = arcs.iter().fold(0.0_f64, |top, c| top.max(c.abs()));
+        let tolerance = PRICE_TOLERANCE * largest;
+        // No cycle through the root pays while a demand is met through it.
+        let penalty = if self.warm { 0.0 } else { 2.0 * largest.max(f64::MIN_POSITIVE) * (self.rows.len() + n) as f64 };
+        let cost = |i: usize, j: usize| arcs[i * n + j];
+        let mut pivots = 0;
+        self.tree.refresh_potentials(cost, penalty);
+        for _ in 0..MAX_REFRESHES {
+            let before = pivots;
+            while let Some((i, j, reduced)) = self.price(arcs, tolerance) {
+                self.tree.pivot(i, j, reduced);
+                pivots += 1;
+                if pivots % PIVOTS_A_LOOK == 0 && interrupt.is_raised() {
+                    return (pivots, false);
+                }
+            }
+            if pivots == before {
+                break;
+            }
+            // All demands are met, so the penalty has left the tree: take it and all drift out of the potentials.
+            self.tree.refresh_potentials(cost, 0.0);
+        }
+        (pivots, true)
+    }
+
+    /// The arc with the most negative reduced cost of the next block that has one.
+    fn price(&mut self, arcs: &[f64], tolerance: f64) -> Option<(usize, usize, f64)> {
+        let (source, target) = self.tree.potentials();
+        let n = target.len();
+        let block = ((arcs.len() as f64).sqrt() as usize).clamp(64.min(arcs.len()), arcs.len());
+        let mut best = (0, 0, -tolerance);
+        let (mut seen, mut seen_in_block) = (0, 0);
+        while seen < arcs.len() {
+            let (i, from) = (self.next_arc / n, self.next_arc % n);
+            let to = n.min(from + block - seen_in_block);
+            let row = &arcs[i * n + from..i * n + to];
+            let smallest = smallest_difference(row, &target[from..to]);
+            if smallest + source[i] < best.2 {
+                let offset = row.iter().zip(&target[from..to]).position(|(c, p)| c - p <= smallest);
+                best = (i, from + offset.unwrap_or(0), smallest + source[i]);
+            }
+            self.next_arc = (i * n + to) % arcs.len();
+            seen += to - from;
+            seen_in_block += to - from;
+            if seen_in_block == block {
+                if best.2 < -tolerance {
+                    break;
+                }
+                seen_in_block = 0;
+            }
+        }
+        (best.2 < -tolerance).then_some(best)
+    }
+
+    /// (f, g) with f_i + g_j ≤ C_ij for all points, weightless ones included, by two passes of the c-transform.
+    fn feasible_potentials(&self, cost: &ndarray::ArrayView2<f64>) -> (Array1<f64>, Array1<f64>) {
+        let (m, n) = cost.dim();
+        let (_, target) = self.tree.potentials();
+        let mut f = Array1::from_elem(m, f64::INFINITY);
+        for i in 0..m {
+            let row = cost.row(i);
+            f[i] = self.columns.iter().zip(target).fold(f64::INFINITY, |best, (&j, g)| best.min(row[j] - g));
+        }
+        let mut g = Array1::from_elem(n, f64::INFINITY);
+        for i in 0..m {
+            g.zip_mut_with(&cost.row(i), |g, c| *g = g.min(c - f[i]));
+        }
+        (f, g)
+    }
+
+    /// The flows as masses. What an interrupted solve left at the root is matched in order, and a weight too small
+    /// to count goes where its dual constraint is tight.
+    fn plan(&self, cost: &Array2<f64>, f: &Array1<f64>, g: &Array1<f64>) -> Vec<PlanEntry> {
+        let mass = |units: i64| units as f64 / UNITS * self.mass;
+        let mut plan: Vec<_> = self
+            .tree
+            .arcs()
+            .filter(|&(.., flow)| flow > 0)
+            .map(|(i, j, flow)| PlanEntry { row: self.rows[i], column: self.columns[j], mass: mass(flow) })
+            .collect();
+        let m = self.rows.len();
+        let mut targets = self.tree.unmatched().filter(|&(v, _)| v >= m);
+        let mut open: Option<(usize, i64)> = None;
+        for (i, mut supply) in self.tree.unmatched().take_while(|&(v, _)| v < m) {
+            while supply > 0 {
+                let Some((v, demand)) = open.take().or_else(|| targets.next()) else { break };
+                let flow = supply.min(demand);
+                plan.push(PlanEntry { row: self.rows[i], column: self.columns[v - m], mass: mass(flow) });
+                supply -= flow;
+                open = (demand > flow).then_some((v, demand - flow));
+            }
+        }
+        let slack = |i: usize, j: usize| cost[[i, j]] - f[i] - g[j];
+        let tight = |count: usize, slack: &dyn Fn(usize) -> f64| {
+            (0..count).min_by(|&x, &y| slack(x).total_cmp(&slack(y))).unwrap_or(0)
+        };
+        for row in left_out(&self.a, &self.rows) {
+            let column = self.columns[tight(self.columns.len(), &|j| slack(row, self.columns[j]))];
+            plan.push(PlanEntry { row, column, mass: self.a[row] * self.mass });
+        }
+        for column in left_out(&self.b, &self.columns) {
+            let row = self.rows[tight(self.rows.len(), &|i| slack(self.rows[i], column))];
+            plan.push(PlanEntry { row, column, mass: self.b[column] * self.mass });
+        }
+        plan.sort_unstable_by_key(|entry| (entry.row, entry.column));
+        plan
+    }
+}
+
+/// Points with a positive weight below one unit.
+fn left_out<'a>(weights: &'a Array1<f64>, kept: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
+    (0..weights.len()).filter(move |i| weights[*i] > 0.0 && kept.binary_search(i).is_err())
+}
+
+/// Weights in units; exact for every weight above 2⁻¹⁰, and off by half a unit at most below.
+fn quantised(weights: &Array1<f64>) -> Vec<i64> {
+    weights.iter().map(|w| (w * UNITS).round() as i64).collect()
+}
+
+/// Gives the difference of the totals, a few units, to the largest weight of the smaller side.
+fn balance(supply: &mut [i64], demand: &mut [i64]) {
+    let total = |units: &[i64]| units.iter().map(|&u| i128::from(u)).sum::<i128>();
+    let missing = (total(supply) - total(demand)) as i64;
+    let smaller = if missing > 0 { demand } else { supply };
+    if let Some(largest) = smaller.iter_mut().max() {
+        *largest += missing.abs();
+    }
+}
+
+/// min_j (x_j − y_j), eight lanes at a time so that it vectorises.
+fn smallest_difference(x: &[f64], y: &[f64]) -> f64 {
+    const LANES: usize = 8;
+    let mut lanes = [f64::INFINITY; LANES];
+    let (x_blocks, x_rest) = x.as_chunks::<LANES>();
+    let (y_blocks, y_rest) = y.as_chunks::<LANES>();
+    for (x, y) in x_blocks.iter().zip(y_blocks) {
+        for lane in 0..LANES {
+            let difference = x[lane] - y[lane];
+            lanes[lane] = if difference < lanes[lane] { difference } else { lanes[lane] };
+        }
+    }
+    let rest = x_rest.iter().zip(y_rest).fold(f64::INFINITY, |best, (x, y)| best.min(x - y));
+    lanes.into_iter().fold(rest, f64::min)
+}
+
+#[cfg(test)]
+#[path = "simplex_tests.rs"]
+mod tests;

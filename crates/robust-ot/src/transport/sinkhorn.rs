@@ -1,0 +1,275 @@
+//! Entropic optimal transport by Sinkhorn's iteration in the log domain:
+//!
+//! $$\min_{\gamma \in \Pi(a,b)} \langle C, \gamma\rangle + \lambda \sum_{ij} \gamma_{ij} \ln \gamma_{ij}, \qquad
+//!   \gamma_{ij} = a_i b_j\, e^{(f_i + g_j - C_{ij})/\lambda}.$$
+
+use ndarray::parallel::prelude::*;
+use ndarray::{Array1, Array2, ArrayView1, Axis};
+
+use super::{check_cost, normalised, weighted_sum};
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+
+/// Row blocks a sweep is cut into; fixed, so that sums do not depend on the number of threads.
+const BLOCKS: usize = 16;
+/// ε-scaling divides the regularisation by this from one stage to the next,
+const SCALING: f64 = 4.0;
+/// leaves a stage at this marginal error,
+const STAGE_TOLERANCE: f64 = 1e-2;
+/// or after this many iterations.
+const STAGE_ITERATIONS: usize = 50;
+/// A column sum below this has lost digits to underflow.
+const SMALLEST_COLUMN: f64 = 1e-280;
+
+/// An entropic solver for fixed weights and regularisation; a second call starts from the last potentials.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::{Interrupt, transport::Sinkhorn};
+///
+/// let mut sinkhorn = Sinkhorn::new(&[0.5, 0.5], &[0.5, 0.5], 0.1)?;
+/// let report = sinkhorn.solve(&array![[0.0, 1.0], [1.0, 0.0]], 1e-12, 1000, &Interrupt::default())?;
+/// assert!(report.converged && report.marginal_error <= 1e-12);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Sinkhorn {
+    a: Array1<f64>,
+    b: Array1<f64>,
+    log_b: Array1<f64>,
+    regularisation: f64,
+    /// Potentials relative to the product measure: bounded by the range of C whatever the weights.
+    f: Array1<f64>,
+    g: Array1<f64>,
+    /// Column sums of the current plan; its row sums are exact.
+    columns: Array1<f64>,
+    warm: bool,
+}
+
+/// How a Sinkhorn solve ended.
+///
+/// ```
+/// let report = robust_ot::transport::SinkhornReport { iterations: 3, marginal_error: 1e-9, converged: true };
+/// assert!(report.converged);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SinkhornReport {
+    /// Updates of both potentials, over all stages.
+    pub iterations: usize,
+    /// Σ_j |(γᵀ1)_j − b_j|; rows are exact.
+    pub marginal_error: f64,
+    /// Whether the error is within the tolerance.
+    pub converged: bool,
+}
+
+impl Sinkhorn {
+    /// Takes weights with equal sums and λ > 0.
+    ///
+    /// # Errors
+    /// When a weight is negative or not finite, all are zero, the sums differ, or λ is not positive.
+    pub fn new(a: &[f64], b: &[f64], regularisation: f64) -> Result<Self> {
+        if !(regularisation > 0.0 && regularisation.is_finite()) {
+            return Err(Error::parameter("entropy", "positive and finite", regularisation));
+        }
+        let (a, b, _) = normalised(a, b)?;
+        let (m, n) = (a.len(), b.len());
+        Ok(Self {
+            log_b: b.mapv(f64::ln),
+            a,
+            b,
+            regularisation,
+            f: Array1::zeros(m),
+            g: Array1::zeros(n),
+            columns: Array1::zeros(n),
+            warm: false,
+        })
+    }
+
+    /// Iterates until the marginal error is within the tolerance.
+    ///
+    /// # Errors
+    /// When the costs are not m × n or not finite.
+    pub fn solve(
+        &mut self,
+        cost: &Array2<f64>,
+        tolerance: f64,
+        max_iterations: usize,
+        interrupt: &Interrupt,
+    ) -> Result<SinkhornReport> {
+        check_cost(cost, self.a.len(), self.b.len())?;
+        let mut iterations = 0;
+        if !self.warm {
+            let (low, high) = cost.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &c| (l.min(c), h.max(c)));
+            let mut stage = (high - low) / SCALING;
+            while stage > self.regularisation && iterations < max_iterations {
+                let limit = STAGE_ITERATIONS.min(max_iterations - iterations);
+                iterations += self.iterate(cost, stage, STAGE_TOLERANCE, limit, interrupt).0;
+                stage /= SCALING;
+            }
+            self.warm = true;
+        }
+        let limit = (max_iterations - iterations).max(1);
+        let (count, marginal_error) = self.iterate(cost, self.regularisation, tolerance, limit, interrupt);
+        Ok(SinkhornReport { iterations: iterations + count, marginal_error, converged: marginal_error <= tolerance })
+    }
+
+    /// Alternates both updates at one regularisation. Ends on an update of f, so that rows are exact.
+    fn iterate(
+        &mut self,
+        cost: &Array2<f64>,
+        epsilon: f64,
+        tolerance: f64,
+        limit: usize,
+        interrupt: &Interrupt,
+    ) -> (usize, f64) {
+        let mut iteration = 0;
+        loop {
+            iteration += 1;
+            self.update_source(cost, epsilon);
+            let error = self.columns.iter().zip(&self.b).map(|(sum, b)| (sum - b).abs()).sum();
+            if error <= tolerance || iteration >= limit || interrupt.is_raised() {
+                return (iteration, error);
+            }
+            self.update_target(cost, epsilon);
+        }
+    }
+
+    /// f_i = −ε ln Σ_j b_j e^{(g_j − C_ij)/ε}, and the column sums of the plan that results: one exponential an
+    /// entry for a whole iteration.
+    fn update_source(&mut self, cost: &Array2<f64>, epsilon: f64) {
+        let n = cost.ncols();
+        let rows = cost.nrows().div_ceil(BLOCKS);
+        let shifted = &self.log_b + &(&self.g / epsilon);
+        let a = &self.a;
+        let partial: Vec<Array1<f64>> = self
+            .f
+            .axis_chunks_iter_mut(Axis(0), rows)
+            .into_par_iter()
+            .enumerate()
+            .map(|(block, mut f)| {
+                let mut columns = Array1::zeros(n);
+                let mut powers = vec![0.0; n];
+                for (offset, f) in f.iter_mut().enumerate() {
+                    let i = block * rows + offset;
+                    let (largest, sum) = exponentials(&shifted, cost.row(i), epsilon, &mut powers);
+                    *f = -epsilon * (largest + sum.ln());
+                    let share = a[i] / sum;
+                    columns.iter_mut().zip(&powers).for_each(|(column, power)| *column += share * power);
+                }
+                columns
+            })
+            .collect();
+        self.columns.fill(0.0);
+        partial.iter().for_each(|part| self.columns += part);
+    }
+
+    /// g_j ← g_j + ε ln(b_j / column sum_j), from scratch where the column sum has underflowed.
+    fn update_target(&mut self, cost: &Array2<f64>, epsilon: f64) {
+        for j in (0..self.b.len()).filter(|&j| self.b[j] > 0.0) {
+            if self.columns[j] > SMALLEST_COLUMN * self.b[j] {
+                self.g[j] += epsilon * (self.b[j] / self.columns[j]).ln();
+                continue;
+            }
+            let exponent = |i: usize| self.a[i].ln() + (self.f[i] - cost[[i, j]]) / epsilon;
+            let largest = (0..self.a.len()).map(exponent).fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = (0..self.a.len()).map(|i| (exponent(i) - largest).exp()).sum();
+            self.g[j] = -epsilon * (largest + sum.ln());
+        }
+    }
+
+    /// The dual variables of the problem with Σ γ ln γ: γ_ij = e^{(f_i + g_j − C_ij)/λ}. −∞ without weight.
+    pub fn potentials(&self) -> (Array1<f64>, Array1<f64>) {
+        let absolute = |potential: &Array1<f64>, weights: &Array1<f64>| {
+            potential + &weights.mapv(|w| self.regularisation * w.ln())
+        };
+        (absolute(&self.f, &self.a), absolute(&self.g, &self.b))
+    }
+
+    /// The dual value ⟨a, f⟩ + ⟨b, g⟩: a lower bound of the optimum for any potentials, since the rows of the plan
+    /// are exact and its mass therefore one.
+    pub fn dual_value(&self) -> f64 {
+        let (f, g) = self.potentials();
+        weighted_sum(&self.a, &f) + weighted_sum(&self.b, &g)
+    }
+
+    /// How far rounding in the potentials can move [`Sinkhorn::dual_value`], from above.
+    pub(crate) fn rounding(&self) -> f64 {
+        let (f, g) = self.potentials();
+        8.0 * f64::EPSILON
+            * (weighted_sum(&self.a, &f.mapv(f64::abs)) + weighted_sum(&self.b, &g.mapv(f64::abs)))
+    }
+
+    /// The current plan, rounded to the exact marginals (Altschuler, Weed, Rigollet 2017).
+    pub(crate) fn feasible_plan(&self, cost: &Array2<f64>) -> EntropicPlan {
+        let column_scale: Array1<f64> =
+            self.columns.iter().zip(&self.b).map(|(sum, b)| if sum > b { b / sum } else { 1.0 }).collect();
+        let mut plan = EntropicPlan {
+            a: self.a.clone(),
+            f: self.f.clone(),
+            target: &self.log_b + &(&self.g / self.regularisation) + column_scale.mapv(f64::ln),
+            regularisation: self.regularisation,
+            row_deficit: Array1::zeros(self.a.len()),
+            column_deficit: Array1::zeros(self.b.len()),
+        };
+        let row_sums = plan.row_sums(cost);
+        let row_deficit = (&self.a - &row_sums).mapv(|x| x.max(0.0));
+        let column_deficit = (&self.b - &(&self.columns * &column_scale)).mapv(|x| x.max(0.0));
+        let missing = column_deficit.sum();
+        if missing > 0.0 {
+            plan.row_deficit = row_deficit;
+            plan.column_deficit = column_deficit / missing;
+        }
+        plan
+    }
+}
+
+/// e^{shifted_j − C_ij/ε − max} into `powers`; returns the maximum and the sum.
+fn exponentials(shifted: &Array1<f64>, cost: ArrayView1<f64>, epsilon: f64, powers: &mut [f64]) -> (f64, f64) {
+    let mut largest = f64::NEG_INFINITY;
+    for ((power, s), c) in powers.iter_mut().zip(shifted).zip(cost) {
+        *power = s - c / epsilon;
+        largest = largest.max(*power);
+    }
+    let mut sum = 0.0;
+    for power in powers.iter_mut() {
+        *power = (*power - largest).exp();
+        sum += *power;
+    }
+    (largest, sum)
+}
+
+/// A feasible entropic plan that is never stored: its rows come from potentials and costs,
+/// γ_ij = a_i e^{(f_i − C_ij)/λ + target_j} + e_i e'_j.
+#[derive(Debug, Clone)]
+pub(crate) struct EntropicPlan {
+    a: Array1<f64>,
+    f: Array1<f64>,
+    target: Array1<f64>,
+    regularisation: f64,
+    row_deficit: Array1<f64>,
+    column_deficit: Array1<f64>,
+}
+
+impl EntropicPlan {
+    /// Row i of the plan.
+    pub(crate) fn fill_row(&self, i: usize, cost: ArrayView1<f64>, row: &mut [f64]) {
+        let (a, f, deficit) = (self.a[i], self.f[i], self.row_deficit[i]);
+        for (j, (mass, c)) in row.iter_mut().zip(cost).enumerate() {
+            *mass = a * ((f - c) / self.regularisation + self.target[j]).exp() + deficit * self.column_deficit[j];
+        }
+    }
+
+    fn row_sums(&self, cost: &Array2<f64>) -> Array1<f64> {
+        let mut row = vec![0.0; cost.ncols()];
+        (0..cost.nrows())
+            .map(|i| {
+                self.fill_row(i, cost.row(i), &mut row);
+                row.iter().sum::<f64>()
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "sinkhorn_tests.rs"]
+mod tests;

@@ -1,0 +1,109 @@
+//! The entropic oracle against duality, the exact oracle and closed forms.
+
+use approx::{assert_abs_diff_eq, assert_relative_eq};
+use ndarray::{Array2, Axis, array};
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{matrix, measure, rng};
+use crate::transport::NetworkSimplex;
+
+fn dense(plan: &EntropicPlan, cost: &Array2<f64>) -> Array2<f64> {
+    let mut out = Array2::zeros(cost.dim());
+    for i in 0..cost.nrows() {
+        plan.fill_row(i, cost.row(i), out.row_mut(i).into_slice().unwrap());
+    }
+    out
+}
+
+fn objective(plan: &Array2<f64>, cost: &Array2<f64>, lambda: f64) -> f64 {
+    plan.iter().zip(cost).map(|(&x, c)| x * c + if x > 0.0 { lambda * x * x.ln() } else { 0.0 }).sum()
+}
+
+proptest! {
+    #[test]
+    fn the_bracket_is_sound_converged_or_not(
+        m in 1usize..12, n in 1usize..12, lambda in -4.0..1.0f64, sweeps in 1usize..30, seed in 0u64..10_000,
+    ) {
+        let lambda = 10f64.powf(lambda);
+        let (a, b) = (measure(m, 1, seed), measure(n, 1, seed + 1));
+        let (a, b) = (a.weights().to_vec(), b.weights().to_vec());
+        let cost = matrix(m, n, &mut rng(seed));
+        let mut sinkhorn = Sinkhorn::new(&a, &b, lambda).unwrap();
+        sinkhorn.solve(&cost, 0.0, sweeps, &Interrupt::default()).unwrap();
+        let plan = dense(&sinkhorn.feasible_plan(&cost), &cost);
+        // Rounded to the marginals,
+        prop_assert!(plan.iter().all(|x| *x >= 0.0));
+        assert_abs_diff_eq!(plan.sum_axis(Axis(1)), Array1::from_vec(a.clone()), epsilon = 1e-12);
+        assert_abs_diff_eq!(plan.sum_axis(Axis(0)), Array1::from_vec(b.clone()), epsilon = 1e-12);
+        // the dual value lies below the optimum of a long run, and the plan's value above.
+        let mut long = Sinkhorn::new(&a, &b, lambda).unwrap();
+        long.solve(&cost, 1e-13, 100_000, &Interrupt::default()).unwrap();
+        let optimum_below = long.dual_value();
+        let optimum_above = objective(&dense(&long.feasible_plan(&cost), &cost), &cost, lambda);
+        prop_assert!(sinkhorn.dual_value() <= optimum_above + 1e-10);
+        prop_assert!(objective(&plan, &cost, lambda) >= optimum_below - 1e-10);
+    }
+
+    #[test]
+    fn a_converged_solve_closes_the_gap(m in 1usize..10, n in 1usize..10, lambda in -2.0..1.0f64, seed in 0u64..10_000) {
+        let lambda = 10f64.powf(lambda);
+        let (a, b) = (measure(m, 1, seed).weights().to_vec(), measure(n, 1, seed + 1).weights().to_vec());
+        let cost = matrix(m, n, &mut rng(seed));
+        let mut sinkhorn = Sinkhorn::new(&a, &b, lambda).unwrap();
+        let report = sinkhorn.solve(&cost, 1e-12, 100_000, &Interrupt::default()).unwrap();
+        prop_assert!(report.converged, "{report:?}");
+        let primal = objective(&dense(&sinkhorn.feasible_plan(&cost), &cost), &cost, lambda);
+        assert_abs_diff_eq!(primal, sinkhorn.dual_value(), epsilon = 1e-9);
+    }
+}
+
+#[test]
+fn the_plan_of_two_points_has_its_closed_form() {
+    // Symmetric 2 × 2: γ₁₁/γ₁₂ = e^{1/λ}.
+    let mut sinkhorn = Sinkhorn::new(&[0.5, 0.5], &[0.5, 0.5], 0.2).unwrap();
+    let cost = array![[0.0, 1.0], [1.0, 0.0]];
+    sinkhorn.solve(&cost, 1e-15, 1000, &Interrupt::default()).unwrap();
+    let plan = dense(&sinkhorn.feasible_plan(&cost), &cost);
+    assert_relative_eq!(plan[[0, 0]] / plan[[0, 1]], 5f64.exp(), epsilon = 1e-10);
+}
+
+#[test]
+fn a_small_regularisation_approaches_the_exact_plan_without_nan() {
+    let (m, n) = (40, 30);
+    let (a, b) = (vec![1.0 / m as f64; m], vec![1.0 / n as f64; n]);
+    let cost = matrix(m, n, &mut rng(3)).mapv(f64::abs);
+    let exact = NetworkSimplex::new(&a, &b).unwrap().solve(&cost, &Interrupt::default()).unwrap();
+    let exact: f64 = exact.plan.iter().map(|e| e.mass * cost[[e.row, e.column]]).sum();
+    for lambda in [1e-2, 1e-4, 1e-6, 1e-9] {
+        let mut sinkhorn = Sinkhorn::new(&a, &b, lambda).unwrap();
+        sinkhorn.solve(&cost, 1e-6, 2000, &Interrupt::default()).unwrap();
+        let plan = dense(&sinkhorn.feasible_plan(&cost), &cost);
+        let transport: f64 = (&plan * &cost).sum();
+        assert!(transport >= exact - 1e-12 && transport.is_finite(), "{lambda}: {transport} < {exact}");
+        // λ Ω lies between −λ ln(mn) and 0, so the dual value brackets the exact cost from below.
+        let slack = lambda * ((m * n) as f64).ln();
+        assert!(sinkhorn.dual_value() <= exact + 1e-12 && sinkhorn.dual_value() >= exact - slack - 0.05, "{lambda}");
+    }
+}
+
+#[test]
+fn a_warm_start_needs_fewer_sweeps() {
+    let n = 60;
+    let weights = vec![1.0 / n as f64; n];
+    let cost = matrix(n, n, &mut rng(9)).mapv(f64::abs);
+    let nearby = &cost + &(matrix(n, n, &mut rng(10)) * 1e-3);
+    let mut warm = Sinkhorn::new(&weights, &weights, 0.02).unwrap();
+    warm.solve(&cost, 1e-8, 10_000, &Interrupt::default()).unwrap();
+    let warm = warm.solve(&nearby, 1e-8, 10_000, &Interrupt::default()).unwrap();
+    let mut cold = Sinkhorn::new(&weights, &weights, 0.02).unwrap();
+    let cold = cold.solve(&nearby, 1e-8, 10_000, &Interrupt::default()).unwrap();
+    assert!(warm.converged && cold.converged && warm.iterations < cold.iterations, "{warm:?} {cold:?}");
+}
+
+#[test]
+fn regularisation_out_of_range_is_refused() {
+    for lambda in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(matches!(Sinkhorn::new(&[1.0], &[1.0], lambda), Err(Error::Parameter { name: "entropy", .. })));
+    }
+}

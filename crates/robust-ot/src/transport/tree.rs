@@ -1,0 +1,227 @@
+//! The spanning tree of the network simplex: who hangs where, what flows up or down, at which potential.
+//!
+//! Nodes 0..m are sources, m..m+n targets, m+n the root. An arc always runs from a source to a target, or
+//! through the root: so the arc between a node and its parent runs upward if the node is a source and downward
+//! if it is a target, and its flow is kept with the node.
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    parent: u32,
+    first_child: u32,
+    next: u32,
+    previous: u32,
+    depth: u32,
+    /// On the arc to the parent, in units of the quantised mass.
+    flow: i64,
+}
+
+/// A rooted spanning tree with flows and potentials.
+///
+/// The tree is kept strongly feasible: every arc without flow points towards the root. With exact integer flows
+/// this rules out cycling through degenerate pivots (Cunningham 1976).
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    sources: usize,
+    nodes: Vec<Node>,
+    /// π, with reduced cost C_ij + π_i − π_j zero on tree arcs.
+    potential: Vec<f64>,
+    stack: Vec<u32>,
+}
+
+/// Where a pivot cuts the tree.
+struct Leaving {
+    /// Lower end of the arc that leaves.
+    node: usize,
+    /// How much flow moves around the cycle.
+    flow: i64,
+    /// Whether it was met on the way up from the source end of the entering arc.
+    on_source_side: bool,
+}
+
+impl Tree {
+    /// Every node hangs from the root: supplies flow up, demands down.
+    pub(super) fn star(supply: &[i64], demand: &[i64]) -> Self {
+        let count = supply.len() + demand.len();
+        let root = Node { parent: NONE, first_child: NONE, next: NONE, previous: NONE, depth: 0, flow: 0 };
+        let mut tree = Self {
+            sources: supply.len(),
+            nodes: vec![root; count + 1],
+            potential: vec![0.0; count + 1],
+            stack: Vec::new(),
+        };
+        for (node, &flow) in supply.iter().chain(demand).enumerate() {
+            tree.nodes[node].flow = flow;
+            tree.nodes[node].depth = 1;
+            tree.attach(node, count);
+        }
+        tree
+    }
+
+    fn root(&self) -> usize {
+        self.nodes.len() - 1
+    }
+
+    /// π of the sources and of the targets.
+    pub(super) fn potentials(&self) -> (&[f64], &[f64]) {
+        self.potential[..self.root()].split_at(self.sources)
+    }
+
+    /// (source, target, flow) of every tree arc between points.
+    pub(super) fn arcs(&self) -> impl Iterator<Item = (usize, usize, i64)> + '_ {
+        (0..self.root()).filter(|&v| self.nodes[v].parent as usize != self.root()).map(|v| {
+            let parent = self.nodes[v].parent as usize;
+            let (source, target) = if v < self.sources { (v, parent) } else { (parent, v) };
+            (source, target - self.sources, self.nodes[v].flow)
+        })
+    }
+
+    /// (node, flow) of every arc to the root that still carries flow: sources first, then targets.
+    pub(super) fn unmatched(&self) -> impl Iterator<Item = (usize, i64)> + '_ {
+        let at_root = |&v: &usize| self.nodes[v].parent as usize == self.root() && self.nodes[v].flow > 0;
+        (0..self.root()).filter(at_root).map(|v| (v, self.nodes[v].flow))
+    }
+
+    /// Sets all potentials from the costs of the tree arcs. An arc from a source to the root is free, one from the
+    /// root to a target costs `penalty`.
+    pub(super) fn refresh_potentials(&mut self, cost: impl Fn(usize, usize) -> f64, penalty: f64) {
+        let root = self.root();
+        self.potential[root] = 0.0;
+        let mut stack = std::mem::take(&mut self.stack);
+        self.push_children(root, &mut stack);
+        while let Some(v) = stack.pop() {
+            let v = v as usize;
+            let parent = self.nodes[v].parent as usize;
+            self.potential[v] = self.potential[parent]
+                + match (v < self.sources, parent == root) {
+                    (true, true) => 0.0,
+                    (true, false) => -cost(v, parent - self.sources),
+                    (false, true) => penalty,
+                    (false, false) => cost(parent, v - self.sources),
+                };
+            self.push_children(v, &mut stack);
+        }
+        self.stack = stack;
+    }
+
+    /// Brings the arc source → target into the tree, sends what fits around the cycle it closes, and drops the arc
+    /// that empties.
+    pub(super) fn pivot(&mut self, source: usize, target: usize, reduced_cost: f64) {
+        let target = self.sources + target;
+        let join = self.join(source, target);
+        let leaving = self.leaving(source, target, join);
+        self.push_flow(source, target, join, leaving.flow);
+        // The part below the leaving arc is hung from the other end of the entering arc.
+        let (inside, outside, shift) =
+            if leaving.on_source_side { (source, target, -reduced_cost) } else { (target, source, reduced_cost) };
+        self.rehang(inside, outside, leaving.node, leaving.flow);
+        self.shift_subtree(inside, shift);
+    }
+
+    /// The lowest common ancestor.
+    fn join(&self, mut u: usize, mut v: usize) -> usize {
+        while u != v {
+            if self.nodes[u].depth >= self.nodes[v].depth {
+                u = self.nodes[u].parent as usize;
+            } else {
+                v = self.nodes[v].parent as usize;
+            }
+        }
+        u
+    }
+
+    /// The arc that empties first; among ties the last one met when following the flow from the join, down to the
+    /// source, over the entering arc and up again: this keeps the tree strongly feasible.
+    fn leaving(&self, source: usize, target: usize, join: usize) -> Leaving {
+        let mut leaving = Leaving { node: source, flow: i64::MAX, on_source_side: true };
+        let mut v = source;
+        while v != join {
+            if v < self.sources && self.nodes[v].flow < leaving.flow {
+                leaving = Leaving { node: v, flow: self.nodes[v].flow, on_source_side: true };
+            }
+            v = self.nodes[v].parent as usize;
+        }
+        v = target;
+        while v != join {
+            if v >= self.sources && self.nodes[v].flow <= leaving.flow {
+                leaving = Leaving { node: v, flow: self.nodes[v].flow, on_source_side: false };
+            }
+            v = self.nodes[v].parent as usize;
+        }
+        leaving
+    }
+
+    /// Moves flow around the cycle: arcs against the entering one lose it, arcs along it gain it.
+    fn push_flow(&mut self, source: usize, target: usize, join: usize, flow: i64) {
+        if flow == 0 {
+            return;
+        }
+        for (start, loses) in [(source, true), (target, false)] {
+            let mut v = start;
+            while v != join {
+                let change = if (v < self.sources) == loses { -flow } else { flow };
+                self.nodes[v].flow += change;
+                v = self.nodes[v].parent as usize;
+            }
+        }
+    }
+
+    /// Turns the path from `inside` up to `top` around and hangs it from `outside`.
+    fn rehang(&mut self, inside: usize, outside: usize, top: usize, flow: i64) {
+        let (mut node, mut parent, mut flow) = (inside, outside, flow);
+        loop {
+            let (old_parent, old_flow) = (self.nodes[node].parent as usize, self.nodes[node].flow);
+            self.detach(node);
+            self.attach(node, parent);
+            self.nodes[node].flow = flow;
+            if node == top {
+                return;
+            }
+            (node, parent, flow) = (old_parent, node, old_flow);
+        }
+    }
+
+    /// Adds to every potential below `top`, and counts depths anew.
+    fn shift_subtree(&mut self, top: usize, shift: f64) {
+        let mut stack = std::mem::take(&mut self.stack);
+        stack.push(top as u32);
+        while let Some(v) = stack.pop() {
+            let v = v as usize;
+            self.potential[v] += shift;
+            self.nodes[v].depth = self.nodes[self.nodes[v].parent as usize].depth + 1;
+            self.push_children(v, &mut stack);
+        }
+        self.stack = stack;
+    }
+
+    fn push_children(&self, node: usize, stack: &mut Vec<u32>) {
+        let mut child = self.nodes[node].first_child;
+        while child != NONE {
+            stack.push(child);
+            child = self.nodes[child as usize].next;
+        }
+    }
+
+    fn attach(&mut self, node: usize, parent: usize) {
+        let first = self.nodes[parent].first_child;
+        if first != NONE {
+            self.nodes[first as usize].previous = node as u32;
+        }
+        self.nodes[parent].first_child = node as u32;
+        let entry = &mut self.nodes[node];
+        (entry.parent, entry.next, entry.previous) = (parent as u32, first, NONE);
+    }
+
+    fn detach(&mut self, node: usize) {
+        let Node { parent, next, previous, .. } = self.nodes[node];
+        if next != NONE {
+            self.nodes[next as usize].previous = previous;
+        }
+        if previous == NONE {
+            self.nodes[parent as usize].first_child = next;
+        } else {
+            self.nodes[previous as usize].next = next;
+        }
+    }
+}
