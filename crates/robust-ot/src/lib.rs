@@ -5,6 +5,7 @@ mod displacement;
 mod error;
 mod grouping;
 mod interrupt;
+mod kernels;
 mod linalg;
 mod measure;
 mod metric;

@@ -4,7 +4,7 @@ use ndarray::{Array1, Array2};
 
 use crate::displacement::Displacements;
 use crate::linalg::inner;
-use crate::transport::{EntropicPlan, PlanEntry};
+use crate::transport::{EntropicPlan, PlanEntry, row};
 
 /// A plan that an oracle returned.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ impl ActiveSet {
     /// The plan, written out.
     pub(super) fn dense_plan(&self, maps: &Displacements) -> Array2<f64> {
         let mut total = Array2::zeros((maps.source_len(), maps.target_len()));
-        let mut row = vec![0.0; maps.target_len()];
+        let mut masses = vec![0.0; maps.target_len()];
         for (vertex, &weight) in self.vertices.iter().zip(&self.weights) {
             match &vertex.plan {
                 VertexPlan::Sparse(entries) => {
@@ -95,8 +95,8 @@ impl ActiveSet {
                 VertexPlan::Entropic { metric, plan } => {
                     let cost = maps.cost(metric);
                     for i in 0..cost.nrows() {
-                        plan.fill_row(i, cost.row(i), &mut row);
-                        total.row_mut(i).iter_mut().zip(&row).for_each(|(sum, mass)| *sum += weight * mass);
+                        plan.fill_row(i, row(&cost, i), &mut masses);
+                        total.row_mut(i).iter_mut().zip(&masses).for_each(|(sum, mass)| *sum += weight * mass);
                     }
                 }
             }

@@ -41,14 +41,14 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
     loop {
         let answer = oracle.call(maps, (source_weights, target_weights), &metric, interrupt)?;
         bounds.raise_lower(answer.dual - penalty);
-        model.learn(&metric, answer.dual, promise);
-        let found = (answer.vertex.moment.clone(), answer.vertex.entropy, answer.dual);
+        model.learn(&metric, answer.dual, promise, bounds.gap());
         let place = active.add(answer.vertex);
         let theta = match settings.solver {
             Solver::Classic => Some(2.0 / (history.len() as f64 + 2.0)),
             Solver::LineSearch => {
-                let direction = &found.0 - &active.moment();
-                let extra = entropy * (found.1 - active.entropy_bound());
+                let found = &active.vertices[place];
+                let direction = &found.moment - &active.moment();
+                let extra = entropy * (found.entropy - active.entropy_bound());
                 Some(line_search(&model, &active.moment(), &direction, extra, LINE_ACCURACY)?)
             }
             Solver::Auto | Solver::Corrective => None,
@@ -56,7 +56,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
         match theta {
             Some(theta) => active.step_towards(place, theta),
             None => {
-                correct(&mut active, &model, *entropy, CORRECTION * bounds.gap().min(promise.abs()))?;
+                correct(&mut active, &model, *entropy, CORRECTION * model.outlook(bounds.gap(), promise))?;
                 active.drop_weightless();
             }
         }
@@ -67,7 +67,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
         history.push(bounds.step(history.len() + 1));
         (metric, penalty) = model.next_metric(&moment)?;
         promise = Model::promise(&moment, &metric, entropy * active.entropy_bound());
-        oracle.sharpen(&metric, (&found.0, found.1, found.2), bounds.gap());
+        oracle.sharpen(answer.own_gap, bounds.gap());
 
         let scale = inner(&worst.metric, &moment);
         if let Some(status) = bounds.status(settings, scale, history.len(), interrupt) {

@@ -14,6 +14,9 @@ const SERIOUS: f64 = 0.1;
 /// A step that gains this much may be longer next time.
 const GENEROUS: f64 = 0.5;
 
+/// A promise below this part of the gap asks for longer steps.
+const TIMID: f64 = 0.1;
+
 /// What is minimised over the convex hull of the moments.
 #[derive(Debug)]
 pub(super) enum Model<'a> {
@@ -82,7 +85,7 @@ impl<'a> Model<'a> {
 
     /// Takes note of the dual value at a metric: moves the centre there if it gained enough of what the model
     /// promised, and adapts the step (Kiwiel 1990).
-    pub(super) fn learn(&mut self, metric: &Array2<f64>, dual: f64, promise: f64) {
+    pub(super) fn learn(&mut self, metric: &Array2<f64>, dual: f64, promise: f64, gap: f64) {
         let Self::Bundle { prox, centre_dual } = self else { return };
         if *centre_dual == f64::NEG_INFINITY {
             *centre_dual = dual;
@@ -101,6 +104,19 @@ impl<'a> Model<'a> {
             *centre_dual = dual;
         } else if ratio < -1.0 {
             prox.step *= fitted.clamp(0.1, 1.0);
+        }
+        // A promise far below the gap means that the proximal term, not the cutting planes, holds M back.
+        if promised < TIMID * gap {
+            prox.step *= 2.0;
+        }
+    }
+
+    /// How much the next oracle call can change: the gap, or what the cutting planes promise over the centre if that
+    /// is less.
+    pub(super) fn outlook(&self, gap: f64, promise: f64) -> f64 {
+        match self {
+            Self::Smooth(_) => gap,
+            Self::Bundle { centre_dual, .. } => gap.min((promise - centre_dual).max(0.0)),
         }
     }
 

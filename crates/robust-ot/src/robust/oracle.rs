@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::linalg::inner;
 use crate::linalg::product_into;
-use crate::transport::{EntropicPlan, NetworkSimplex, Sinkhorn, weighted_sum};
+use crate::transport::{EntropicPlan, NetworkSimplex, Sinkhorn, row, weighted_sum};
 
 /// The marginal error at which the first Sinkhorn solve stops; later ones follow the gap.
 const FIRST_TOLERANCE: f64 = 1e-3;
@@ -52,6 +52,8 @@ pub(super) struct Answer {
     pub(super) vertex: Vertex,
     /// A lower bound of min_γ ⟨C(M), γ⟩ + λ Ω(γ), rounding charged.
     pub(super) dual: f64,
+    /// How far the plan's value may lie above the optimum of this linear problem.
+    pub(super) own_gap: f64,
     pub(super) source_potential: Array1<f64>,
     pub(super) target_potential: Array1<f64>,
 }
@@ -83,22 +85,26 @@ impl Oracle {
                 let solution = simplex.solve(&cost, interrupt)?;
                 let moment = maps.moment_of_entries(&solution.plan);
                 let dual = weighted_sum(weights.0, &solution.source_potential)
-                    + weighted_sum(weights.1, &solution.target_potential);
+                    + weighted_sum(weights.1, &solution.target_potential)
+                    - rounding;
                 Ok(Answer {
+                    own_gap: inner(metric, &moment) - dual,
                     vertex: Vertex { moment, entropy: 0.0, plan: VertexPlan::Sparse(solution.plan) },
-                    dual: dual - rounding,
+                    dual,
                     source_potential: solution.source_potential,
                     target_potential: solution.target_potential,
                 })
             }
-            Self::Sinkhorn { sinkhorn, tolerance, .. } => {
+            Self::Sinkhorn { sinkhorn, entropy: weight, tolerance } => {
                 sinkhorn.solve(&cost, *tolerance, MAX_SWEEPS, interrupt)?;
                 let plan = sinkhorn.feasible_plan(&cost);
                 let (moment, entropy) = measure_plan(maps, &plan, &cost);
                 let (source_potential, target_potential) = sinkhorn.potentials();
+                let dual = sinkhorn.dual_value() - sinkhorn.rounding() - rounding;
                 Ok(Answer {
+                    own_gap: inner(metric, &moment) + *weight * entropy - dual,
                     vertex: Vertex { moment, entropy, plan: VertexPlan::Entropic { metric: metric.clone(), plan } },
-                    dual: sinkhorn.dual_value() - sinkhorn.rounding() - rounding,
+                    dual,
                     source_potential,
                     target_potential,
                 })
@@ -107,10 +113,8 @@ impl Oracle {
     }
 
     /// Asks the next Sinkhorn solve for more accuracy when the oracle's own gap makes up much of the whole.
-    pub(super) fn sharpen(&mut self, metric: &Array2<f64>, answer: (&Array2<f64>, f64, f64), gap: f64) {
-        let Self::Sinkhorn { entropy, tolerance, .. } = self else { return };
-        let (moment, plan_entropy, dual) = answer;
-        let own_gap = inner(metric, moment) + *entropy * plan_entropy - dual;
+    pub(super) fn sharpen(&mut self, own_gap: f64, gap: f64) {
+        let Self::Sinkhorn { tolerance, .. } = self else { return };
         if own_gap > 0.1 * gap {
             *tolerance = (*tolerance * (0.05 * gap / own_gap).clamp(1e-3, 0.3)).max(SMALLEST_TOLERANCE);
         }
@@ -127,14 +131,14 @@ fn measure_plan(maps: &Displacements, plan: &EntropicPlan, cost: &Array2<f64>) -
         .into_par_iter()
         .enumerate()
         .map(|(block, spread)| {
-            let mut masses = Array2::zeros((spread.nrows(), n));
+            let mut plan_block = Array2::zeros((spread.nrows(), n));
             let mut entropy = 0.0;
-            for (offset, mut row) in masses.rows_mut().into_iter().enumerate() {
+            for (offset, mut masses) in plan_block.rows_mut().into_iter().enumerate() {
                 let i = block * ROWS_A_BLOCK + offset;
-                plan.fill_row(i, cost.row(i), row.as_slice_mut().expect("rows are contiguous"));
-                entropy += row.iter().filter(|x| **x > 0.0).map(|x| x * x.ln()).sum::<f64>();
+                plan.fill_row(i, row(cost, i), masses.as_slice_mut().expect("rows are contiguous"));
+                entropy += masses.iter().filter(|x| **x > 0.0).map(|x| x * x.ln()).sum::<f64>();
             }
-            product_into(spread, masses.view(), target.view());
+            product_into(spread, plan_block.view(), target.view());
             entropy
         })
         .collect();

@@ -3,6 +3,7 @@
 //! $$\min_{\gamma \ge 0} \langle C, \gamma\rangle\ [+ \lambda \sum_{ij} \gamma_{ij} \ln \gamma_{ij}]
 //!   \quad\text{with}\quad \gamma 1 = a,\ \gamma^\top 1 = b.$$
 
+mod newton;
 mod simplex;
 mod sinkhorn;
 mod tree;
@@ -10,7 +11,7 @@ mod tree;
 use ndarray::Array1;
 
 pub use self::simplex::{NetworkSimplex, SimplexSolution};
-pub(crate) use self::sinkhorn::EntropicPlan;
+pub(crate) use self::sinkhorn::{EntropicPlan, row};
 pub use self::sinkhorn::{Sinkhorn, SinkhornReport};
 use crate::error::{Error, Result};
 

@@ -9,6 +9,7 @@ use super::tree::Tree;
 use super::{PlanEntry, check_cost, normalised};
 use crate::error::Result;
 use crate::interrupt::Interrupt;
+use crate::kernels::smallest_difference;
 
 /// Weights are counted in units of 2⁻⁶² of the total, so that flows are exact integers.
 const UNITS: f64 = (1_u64 << 62) as f64;
@@ -243,22 +244,6 @@ fn balance(supply: &mut [i64], demand: &mut [i64]) {
     if let Some(largest) = smaller.iter_mut().max() {
         *largest += missing.abs();
     }
-}
-
-/// min_j (x_j − y_j), eight lanes at a time so that it vectorises.
-fn smallest_difference(x: &[f64], y: &[f64]) -> f64 {
-    const LANES: usize = 8;
-    let mut lanes = [f64::INFINITY; LANES];
-    let (x_blocks, x_rest) = x.as_chunks::<LANES>();
-    let (y_blocks, y_rest) = y.as_chunks::<LANES>();
-    for (x, y) in x_blocks.iter().zip(y_blocks) {
-        for lane in 0..LANES {
-            let difference = x[lane] - y[lane];
-            lanes[lane] = if difference < lanes[lane] { difference } else { lanes[lane] };
-        }
-    }
-    let rest = x_rest.iter().zip(y_rest).fold(f64::INFINITY, |best, (x, y)| best.min(x - y));
-    lanes.into_iter().fold(rest, f64::min)
 }
 
 #[cfg(test)]

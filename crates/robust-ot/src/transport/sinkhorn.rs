@@ -4,20 +4,28 @@
 //!   \gamma_{ij} = a_i b_j\, e^{(f_i + g_j - C_{ij})/\lambda}.$$
 
 use ndarray::parallel::prelude::*;
-use ndarray::{Array1, Array2, ArrayView1, Axis};
+use ndarray::{Array1, Array2, Axis};
 
+use super::newton::direction;
 use super::{check_cost, normalised, weighted_sum};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
+use crate::kernels::{add_scaled, exp_shifted, exponents};
 
 /// Row blocks a sweep is cut into; fixed, so that sums do not depend on the number of threads.
-const BLOCKS: usize = 16;
+pub(super) const BLOCKS: usize = 16;
 /// ε-scaling divides the regularisation by this from one stage to the next,
 const SCALING: f64 = 4.0;
 /// leaves a stage at this marginal error,
 const STAGE_TOLERANCE: f64 = 1e-2;
 /// or after this many iterations.
 const STAGE_ITERATIONS: usize = 50;
+/// Plain sweeps before Newton steps are tried, and after one has failed.
+const PLAIN_SWEEPS: usize = 20;
+/// Newton steps hold the plan; beyond this many entries (256 MB) it is not held.
+const LARGEST_HELD_PLAN: usize = 1 << 25;
+/// A Newton step is shortened this often before it has failed.
+const MAX_HALVINGS: i32 = 6;
 /// A column sum below this has lost digits to underflow.
 const SMALLEST_COLUMN: f64 = 1e-280;
 
@@ -97,6 +105,7 @@ impl Sinkhorn {
         interrupt: &Interrupt,
     ) -> Result<SinkhornReport> {
         check_cost(cost, self.a.len(), self.b.len())?;
+        let cost = &cost.as_standard_layout().into_owned();
         let mut iterations = 0;
         if !self.warm {
             let (low, high) = cost.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &c| (l.min(c), h.max(c)));
@@ -108,12 +117,13 @@ impl Sinkhorn {
             }
             self.warm = true;
         }
-        let limit = (max_iterations - iterations).max(1);
+        let limit = max_iterations.saturating_sub(iterations).max(1);
         let (count, marginal_error) = self.iterate(cost, self.regularisation, tolerance, limit, interrupt);
         Ok(SinkhornReport { iterations: iterations + count, marginal_error, converged: marginal_error <= tolerance })
     }
 
-    /// Alternates both updates at one regularisation. Ends on an update of f, so that rows are exact.
+    /// Alternates both updates at one regularisation, with Newton steps for g once plain ones have settled. Ends on
+    /// an update of f, so that rows are exact.
     fn iterate(
         &mut self,
         cost: &Array2<f64>,
@@ -122,16 +132,66 @@ impl Sinkhorn {
         limit: usize,
         interrupt: &Interrupt,
     ) -> (usize, f64) {
-        let mut iteration = 0;
+        let (mut iteration, mut plain_until) = (1, PLAIN_SWEEPS);
+        self.update_source(cost, epsilon);
         loop {
-            iteration += 1;
-            self.update_source(cost, epsilon);
-            let error = self.columns.iter().zip(&self.b).map(|(sum, b)| (sum - b).abs()).sum();
+            let error = self.marginal_error();
             if error <= tolerance || iteration >= limit || interrupt.is_raised() {
                 return (iteration, error);
             }
+            if iteration >= plain_until && cost.len() <= LARGEST_HELD_PLAN {
+                let (work, gained) = self.newton_step(cost, epsilon, error);
+                iteration += work;
+                if gained {
+                    continue;
+                }
+                plain_until = iteration + PLAIN_SWEEPS;
+            }
+            iteration += 1;
             self.update_target(cost, epsilon);
+            self.update_source(cost, epsilon);
         }
+    }
+
+    fn marginal_error(&self) -> f64 {
+        self.columns.iter().zip(&self.b).map(|(sum, b)| (sum - b).abs()).sum()
+    }
+
+    /// Moves g along the Newton direction as far as the dual value grows; returns the work in sweeps and whether it
+    /// moved at all.
+    fn newton_step(&mut self, cost: &Array2<f64>, epsilon: f64, error: f64) -> (usize, bool) {
+        let plan = self.plan(cost, epsilon);
+        let (direction, mut work) = direction(&plan, &self.a, &self.b, &self.columns, error.min(0.1));
+        let slope = epsilon * direction.dot(&(&self.b - &self.columns));
+        let start = (self.f.clone(), self.g.clone(), self.columns.clone());
+        let value = |s: &Self| weighted_sum(&s.a, &s.f) + weighted_sum(&s.b, &s.g);
+        let before = value(self);
+        for halving in 0..MAX_HALVINGS {
+            let theta = 0.5_f64.powi(halving);
+            self.g = &start.1 + &(&direction * (theta * epsilon));
+            self.update_source(cost, epsilon);
+            work += 1;
+            // Close to the optimum the gain drowns in rounding, and the error speaks instead.
+            let promised = 0.1 * theta * slope;
+            if promised > 0.0 && (value(self) >= before + promised || self.marginal_error() <= 0.5 * error) {
+                return (work, true);
+            }
+        }
+        (self.f, self.g, self.columns) = start;
+        (work, false)
+    }
+
+    /// γ_ij = a_i b_j e^{(f_i + g_j − C_ij)/ε}.
+    fn plan(&self, cost: &Array2<f64>, epsilon: f64) -> Array2<f64> {
+        let shifted = (&self.log_b + &(&self.g / epsilon)).to_vec();
+        let mut plan = Array2::zeros(cost.dim());
+        plan.axis_iter_mut(Axis(0)).into_par_iter().enumerate().for_each(|(i, mut masses)| {
+            let masses = masses.as_slice_mut().expect("rows are contiguous");
+            let largest = exponents(masses, &shifted, row(cost, i), 1.0 / epsilon);
+            let sum = exp_shifted(masses, largest);
+            masses.iter_mut().for_each(|x| *x *= self.a[i] / sum);
+        });
+        plan
     }
 
     /// f_i = −ε ln Σ_j b_j e^{(g_j − C_ij)/ε}, and the column sums of the plan that results: one exponential an
@@ -139,28 +199,28 @@ impl Sinkhorn {
     fn update_source(&mut self, cost: &Array2<f64>, epsilon: f64) {
         let n = cost.ncols();
         let rows = cost.nrows().div_ceil(BLOCKS);
-        let shifted = &self.log_b + &(&self.g / epsilon);
-        let a = &self.a;
-        let partial: Vec<Array1<f64>> = self
+        let shifted = (&self.log_b + &(&self.g / epsilon)).to_vec();
+        let (a, inverse) = (&self.a, 1.0 / epsilon);
+        let partial: Vec<Vec<f64>> = self
             .f
             .axis_chunks_iter_mut(Axis(0), rows)
             .into_par_iter()
             .enumerate()
             .map(|(block, mut f)| {
-                let mut columns = Array1::zeros(n);
+                let mut columns = vec![0.0; n];
                 let mut powers = vec![0.0; n];
                 for (offset, f) in f.iter_mut().enumerate() {
                     let i = block * rows + offset;
-                    let (largest, sum) = exponentials(&shifted, cost.row(i), epsilon, &mut powers);
+                    let largest = exponents(&mut powers, &shifted, row(cost, i), inverse);
+                    let sum = exp_shifted(&mut powers, largest);
                     *f = -epsilon * (largest + sum.ln());
-                    let share = a[i] / sum;
-                    columns.iter_mut().zip(&powers).for_each(|(column, power)| *column += share * power);
+                    add_scaled(&mut columns, a[i] / sum, &powers);
                 }
                 columns
             })
             .collect();
         self.columns.fill(0.0);
-        partial.iter().for_each(|part| self.columns += part);
+        partial.iter().for_each(|part| self.columns.iter_mut().zip(part).for_each(|(sum, x)| *sum += x));
     }
 
     /// g_j ← g_j + ε ln(b_j / column sum_j), from scratch where the column sum has underflowed.
@@ -206,7 +266,7 @@ impl Sinkhorn {
         let mut plan = EntropicPlan {
             a: self.a.clone(),
             f: self.f.clone(),
-            target: &self.log_b + &(&self.g / self.regularisation) + column_scale.mapv(f64::ln),
+            target: (&self.log_b + &(&self.g / self.regularisation) + column_scale.mapv(f64::ln)).to_vec(),
             regularisation: self.regularisation,
             row_deficit: Array1::zeros(self.a.len()),
             column_deficit: Array1::zeros(self.b.len()),
@@ -223,28 +283,14 @@ impl Sinkhorn {
     }
 }
 
-/// e^{shifted_j − C_ij/ε − max} into `powers`; returns the maximum and the sum.
-fn exponentials(shifted: &Array1<f64>, cost: ArrayView1<f64>, epsilon: f64, powers: &mut [f64]) -> (f64, f64) {
-    let mut largest = f64::NEG_INFINITY;
-    for ((power, s), c) in powers.iter_mut().zip(shifted).zip(cost) {
-        *power = s - c / epsilon;
-        largest = largest.max(*power);
-    }
-    let mut sum = 0.0;
-    for power in powers.iter_mut() {
-        *power = (*power - largest).exp();
-        sum += *power;
-    }
-    (largest, sum)
-}
-
 /// A feasible entropic plan that is never stored: its rows come from potentials and costs,
 /// γ_ij = a_i e^{(f_i − C_ij)/λ + target_j} + e_i e'_j.
 #[derive(Debug, Clone)]
 pub(crate) struct EntropicPlan {
     a: Array1<f64>,
     f: Array1<f64>,
-    target: Array1<f64>,
+    /// ln b_j + g_j/λ + ln y_j, with y_j the factor that keeps column j within b_j.
+    target: Vec<f64>,
     regularisation: f64,
     row_deficit: Array1<f64>,
     column_deficit: Array1<f64>,
@@ -252,22 +298,34 @@ pub(crate) struct EntropicPlan {
 
 impl EntropicPlan {
     /// Row i of the plan.
-    pub(crate) fn fill_row(&self, i: usize, cost: ArrayView1<f64>, row: &mut [f64]) {
-        let (a, f, deficit) = (self.a[i], self.f[i], self.row_deficit[i]);
-        for (j, (mass, c)) in row.iter_mut().zip(cost).enumerate() {
-            *mass = a * ((f - c) / self.regularisation + self.target[j]).exp() + deficit * self.column_deficit[j];
-        }
+    pub(crate) fn fill_row(&self, i: usize, cost: &[f64], masses: &mut [f64]) {
+        let largest = exponents(masses, &self.target, cost, 1.0 / self.regularisation);
+        exp_shifted(masses, largest);
+        let scale = self.a[i] * (self.f[i] / self.regularisation + largest).exp();
+        let deficit = self.row_deficit[i];
+        masses.iter_mut().zip(&self.column_deficit).for_each(|(x, share)| *x = scale * *x + deficit * share);
     }
 
     fn row_sums(&self, cost: &Array2<f64>) -> Array1<f64> {
-        let mut row = vec![0.0; cost.ncols()];
-        (0..cost.nrows())
-            .map(|i| {
-                self.fill_row(i, cost.row(i), &mut row);
-                row.iter().sum::<f64>()
-            })
-            .collect()
+        let mut sums = Array1::zeros(cost.nrows());
+        sums.axis_chunks_iter_mut(Axis(0), cost.nrows().div_ceil(BLOCKS)).into_par_iter().enumerate().for_each(
+            |(block, mut sums)| {
+                let mut masses = vec![0.0; cost.ncols()];
+                for (offset, sum) in sums.iter_mut().enumerate() {
+                    let i = block * cost.nrows().div_ceil(BLOCKS) + offset;
+                    self.fill_row(i, row(cost, i), &mut masses);
+                    *sum = masses.iter().sum();
+                }
+            },
+        );
+        sums
     }
+}
+
+/// A row of a row-major matrix.
+pub(crate) fn row(matrix: &Array2<f64>, i: usize) -> &[f64] {
+    let n = matrix.ncols();
+    &matrix.as_slice().expect("costs are row-major")[i * n..(i + 1) * n]
 }
 
 #[cfg(test)]

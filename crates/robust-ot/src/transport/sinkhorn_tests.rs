@@ -11,7 +11,7 @@ use crate::transport::NetworkSimplex;
 fn dense(plan: &EntropicPlan, cost: &Array2<f64>) -> Array2<f64> {
     let mut out = Array2::zeros(cost.dim());
     for i in 0..cost.nrows() {
-        plan.fill_row(i, cost.row(i), out.row_mut(i).into_slice().unwrap());
+        plan.fill_row(i, row(cost, i), out.row_mut(i).into_slice().unwrap());
     }
     out
 }

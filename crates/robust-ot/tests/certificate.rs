@@ -1,0 +1,130 @@
+//! lower_bound ≤ W ≤ value, whatever the solver, the tolerance and the moment it stops.
+
+mod common;
+
+use approx::assert_abs_diff_eq;
+use common::{measure, sets};
+use ndarray::Axis;
+use proptest::prelude::*;
+use robust_ot::{
+    Displacements, Grouping, Interrupt, Measure, MetricSet, Problem, Settings, Solution, Solver, Status,
+};
+
+fn accurate(problem: &Problem) -> Solution {
+    problem.solve(&Settings { tol_gap_rel: 1e-7, ..Settings::default() }).unwrap()
+}
+
+/// The plan is feasible, and value, moment, metric and costs are those of that plan.
+fn assert_consistent(solution: &Solution, source: &Measure, target: &Measure, set: &MetricSet, entropy: f64) {
+    let plan = solution.dense_plan();
+    assert!(plan.iter().all(|x| *x >= 0.0));
+    assert_abs_diff_eq!(plan.sum_axis(Axis(1)), source.weights(), epsilon = 1e-12);
+    assert_abs_diff_eq!(plan.sum_axis(Axis(0)), target.weights(), epsilon = 1e-12);
+    let sparse = solution.plan();
+    assert_abs_diff_eq!(sparse.iter().map(|e| e.mass).sum::<f64>(), 1.0, epsilon = 1e-12);
+    sparse.iter().for_each(|e| assert_abs_diff_eq!(plan[[e.row, e.column]], e.mass, epsilon = 1e-15));
+    let maps = Displacements::new(source, target, &Grouping::none(source.dim())).unwrap();
+    assert_abs_diff_eq!(maps.moment(&plan), solution.moment, epsilon = 1e-10);
+    let worst = set.worst_case(&solution.moment).unwrap();
+    assert_abs_diff_eq!(worst.value, solution.unregularised, epsilon = 1e-8 * (1.0 + worst.value.abs()));
+    let omega: f64 = plan.iter().filter(|x| **x > 0.0).map(|x| x * x.ln()).sum();
+    // Mixing plans only lowers Σ γ ln γ below the bound that is reported.
+    assert!(solution.unregularised + entropy * omega <= solution.value + 1e-9);
+    let transport = (&maps.cost(&solution.metric) * &plan).sum();
+    assert_abs_diff_eq!(transport, solution.transport_cost, epsilon = 1e-9 * (1.0 + transport.abs()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_bracket_holds_the_optimum(
+        (m, n, d) in (1usize..8, 1usize..8, 1usize..5), entropic in any::<bool>(), seed in 0u64..10_000,
+    ) {
+        let (source, target) = (measure(m, d, seed), measure(n, d, seed + 1));
+        let entropy = if entropic { 0.1 } else { 0.0 };
+        for set in sets(d) {
+            let problem = Problem::new(&source, &target, set.clone()).unwrap().with_entropy(entropy).unwrap();
+            let best = accurate(&problem);
+            for solver in [Solver::Classic, Solver::LineSearch, Solver::Corrective] {
+                for max_iterations in [1, 2, 7] {
+                    let settings = Settings { solver, tol_gap_rel: 0.0, max_iterations };
+                    let rough = problem.solve(&settings).unwrap();
+                    prop_assert!(rough.iterations <= max_iterations);
+                    prop_assert!(rough.lower_bound <= best.value + 1e-11, "{set} {solver}: {} > {}", rough.lower_bound, best.value);
+                    prop_assert!(rough.value >= best.lower_bound - 1e-11, "{set} {solver}: {} < {}", rough.value, best.lower_bound);
+                    assert_abs_diff_eq!(rough.gap, rough.value - rough.lower_bound);
+                    assert_consistent(&rough, &source, &target, &set, entropy);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_set_converges(
+        (m, n, d) in (1usize..9, 1usize..9, 1usize..6), entropy in prop_oneof![Just(0.0), 0.01..1.0f64], seed in 0u64..10_000,
+    ) {
+        let (source, target) = (measure(m, d, seed), measure(n, d, seed + 1));
+        for set in sets(d) {
+            let problem = Problem::new(&source, &target, set.clone()).unwrap().with_entropy(entropy).unwrap();
+            let solution = problem.solve(&Settings { tol_gap_rel: 1e-5, ..Settings::default() }).unwrap();
+            prop_assert_eq!(solution.status, Status::Converged, "{} gap {}", set, solution.relative_gap);
+            prop_assert!(solution.relative_gap <= 1e-5);
+        }
+    }
+}
+
+#[test]
+fn the_history_closes_in_on_the_answer() {
+    let (source, target) = (measure(20, 4, 1), measure(25, 4, 2));
+    let problem = Problem::new(&source, &target, MetricSet::P { k: 1 }).unwrap();
+    let solution = problem.solve(&Settings { tol_gap_rel: 1e-8, ..Settings::default() }).unwrap();
+    assert_eq!(solution.history.len(), solution.iterations);
+    for pair in solution.history.windows(2) {
+        assert!(pair[1].value <= pair[0].value + 1e-12, "corrective steps never go up");
+        assert!(pair[1].lower_bound >= pair[0].lower_bound);
+    }
+    let last = solution.history.last().unwrap();
+    assert_eq!((last.value, last.lower_bound), (solution.value, solution.lower_bound));
+}
+
+#[test]
+fn an_iteration_limit_is_a_status_with_its_gap() {
+    let (source, target) = (measure(30, 6, 3), measure(30, 6, 4));
+    let problem = Problem::new(&source, &target, MetricSet::P { k: 2 }).unwrap();
+    let settings = Settings { solver: Solver::Classic, tol_gap_rel: 1e-12, max_iterations: 5 };
+    let solution = problem.solve(&settings).unwrap();
+    assert_eq!(solution.status, Status::MaxIterations);
+    assert!(solution.gap > 0.0 && solution.oracle_calls == 5);
+}
+
+#[test]
+fn an_interrupt_leaves_a_sound_bracket() {
+    let (source, target) = (measure(60, 5, 5), measure(50, 5, 6));
+    let interrupt = Interrupt::default();
+    interrupt.raise();
+    for entropy in [0.0, 1e-3] {
+        let problem =
+            Problem::new(&source, &target, MetricSet::P { k: 1 }).unwrap().with_entropy(entropy).unwrap();
+        let stopped = problem.solve_until(&Settings::default(), &interrupt).unwrap();
+        let best = accurate(&problem);
+        assert_eq!(stopped.status, Status::Interrupted);
+        assert!(stopped.lower_bound <= best.value && stopped.value >= best.lower_bound);
+    }
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let cloud = measure(3, 2, 1);
+    let problem = Problem::new(&cloud, &cloud, MetricSet::W2).unwrap();
+    for settings in [
+        Settings { tol_gap_rel: -1.0, ..Settings::default() },
+        Settings { tol_gap_rel: f64::NAN, ..Settings::default() },
+        Settings { max_iterations: 0, ..Settings::default() },
+    ] {
+        assert!(problem.solve(&settings).is_err());
+    }
+    for entropy in [-1.0, f64::NAN, f64::INFINITY] {
+        assert!(problem.clone().with_entropy(entropy).is_err());
+    }
+}
