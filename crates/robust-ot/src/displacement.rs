@@ -60,7 +60,13 @@ impl Displacements {
         let mean = |measure: &Measure| measure.weights().dot(measure.points());
         let centre = (mean(source) + mean(target)) * 0.5;
         let lay_out = |measure: &Measure| lay_out(measure.points(), &centre, grouping);
-        Ok(Self::from_layout(lay_out(source), lay_out(target), grouping.groups(), source.weights(), target.weights()))
+        Ok(Self::from_layout(
+            lay_out(source),
+            lay_out(target),
+            grouping.groups(),
+            source.weights(),
+            target.weights(),
+        ))
     }
 
     /// From centred points that are laid out already.
@@ -112,10 +118,12 @@ impl Displacements {
         let (moved, alpha) = self.moved(&self.source, metric);
         let (_, beta) = self.moved(&self.target, metric);
         let mut cost = product(moved.view(), self.target.t());
-        cost.axis_iter_mut(Axis(0)).into_par_iter().zip(alpha.axis_iter(Axis(0))).for_each(|(mut row, alpha)| {
-            let alpha = alpha.into_scalar();
-            row.zip_mut_with(&beta, |cost, beta| *cost = alpha + beta - 2.0 * *cost);
-        });
+        cost.axis_iter_mut(Axis(0)).into_par_iter().zip(alpha.axis_iter(Axis(0))).for_each(
+            |(mut row, alpha)| {
+                let alpha = alpha.into_scalar();
+                row.zip_mut_with(&beta, |cost, beta| *cost = alpha + beta - 2.0 * *cost);
+            },
+        );
         cost
     }
 
@@ -147,7 +155,8 @@ impl Displacements {
             let scaled = points * &mass.view().insert_axis(Axis(1));
             product(by_slots(&scaled, self.groups).t(), by_slots(points, self.groups))
         };
-        let own = second(&self.source, &plan.sum_axis(Axis(1))) + second(&self.target, &plan.sum_axis(Axis(0)));
+        let own =
+            second(&self.source, &plan.sum_axis(Axis(1))) + second(&self.target, &plan.sum_axis(Axis(0)));
         let cross = product(by_slots(&self.source, self.groups).t(), by_slots(&spread, self.groups));
         symmetrised(own - &cross - cross.t())
     }
@@ -235,7 +244,12 @@ mod tests {
     use crate::testing::{measure, metric, plan};
 
     /// U straight from its definition, feature by feature.
-    fn brute_force(source: &Measure, target: &Measure, grouping: &Grouping, plan: &Array2<f64>) -> Array2<f64> {
+    fn brute_force(
+        source: &Measure,
+        target: &Measure,
+        grouping: &Grouping,
+        plan: &Array2<f64>,
+    ) -> Array2<f64> {
         let mut moment = Array2::zeros((grouping.groups(), grouping.groups()));
         let slot = |f: usize| grouping.position(f) / grouping.groups();
         for ((i, j), mass) in plan.indexed_iter() {

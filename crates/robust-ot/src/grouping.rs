@@ -1,7 +1,7 @@
 //! Feature groups: the metric $M = B \otimes I_{d_1}$ of the paper, with $B$ of size $r \times r$.
 
-use rand::seq::SliceRandom;
 use rand::SeedableRng;
+use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::error::{Error, Result};
@@ -47,7 +47,8 @@ impl Grouping {
         check_count(dim, groups)?;
         let (size, larger) = (dim / groups, dim % groups);
         let sizes = (0..groups).map(|group| size + usize::from(group < larger));
-        let assignment = sizes.enumerate().flat_map(|(group, size)| std::iter::repeat_n(group, size)).collect();
+        let assignment =
+            sizes.enumerate().flat_map(|(group, size)| std::iter::repeat_n(group, size)).collect();
         Ok(Self::index(assignment, groups))
     }
 
@@ -93,7 +94,10 @@ impl Grouping {
     /// When there is no feature, or a group below the largest index is empty.
     pub fn explicit(assignment: Vec<usize>) -> Result<Self> {
         let Some(&largest) = assignment.iter().max() else {
-            return Err(Error::Grouping { rule: "name a group a feature".into(), found: "it is empty".into() });
+            return Err(Error::Grouping {
+                rule: "name a group a feature".into(),
+                found: "it is empty".into(),
+            });
         };
         // A largest index past the number of features leaves a group empty; look no further than that.
         let mut used = vec![false; assignment.len()];
@@ -103,7 +107,8 @@ impl Grouping {
             }
         }
         let groups = largest.saturating_add(1);
-        let empty = used.iter().take(groups).position(|used| !used).or((groups > used.len()).then_some(used.len()));
+        let empty =
+            used.iter().take(groups).position(|used| !used).or((groups > used.len()).then_some(used.len()));
         if let Some(group) = empty {
             return Err(Error::Grouping {
                 rule: format!("use every group from 0 to its largest, {largest}"),
@@ -159,7 +164,11 @@ impl Grouping {
 
 fn check_count(dim: usize, groups: usize) -> Result<()> {
     if groups == 0 || groups > dim {
-        return Err(Error::parameter("groups", format!("between 1 and the number of features, {dim}"), groups));
+        return Err(Error::parameter(
+            "groups",
+            format!("between 1 and the number of features, {dim}"),
+            groups,
+        ));
     }
     Ok(())
 }

@@ -126,12 +126,16 @@ mod tests {
 
     #[test]
     fn exponentials_agree_with_std_down_to_the_tail() {
-        let inputs: Vec<f64> = (0..200_000).map(|i| -f64::from(i) * 0.003_57).chain([-0.0, -1e-300, -1e-17]).collect();
+        let inputs: Vec<f64> =
+            (0..200_000).map(|i| -f64::from(i) * 0.003_57).chain([-0.0, -1e-300, -1e-17]).collect();
         let mut powers = inputs.clone();
         let sum = exp_shifted(&mut powers, 0.0);
         for (x, power) in inputs.iter().zip(&powers) {
             let expected = if *x < LOWEST { 0.0 } else { x.exp() };
-            assert!((power - expected).abs() <= 4.0 * f64::EPSILON * expected, "e^{x} = {power}, not {expected}");
+            assert!(
+                (power - expected).abs() <= 4.0 * f64::EPSILON * expected,
+                "e^{x} = {power}, not {expected}"
+            );
         }
         assert!((sum - inputs.iter().map(|x| x.exp()).sum::<f64>()).abs() < 1e-9 * sum);
         let mut far = [f64::NEG_INFINITY, -1e300, 3.0];

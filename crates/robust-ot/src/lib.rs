@@ -1,6 +1,7 @@
 //! Robust optimal transport: compare two distributions when the ground metric itself is uncertain.
 #![warn(missing_docs)]
 
+pub mod data;
 mod displacement;
 mod error;
 mod grouping;

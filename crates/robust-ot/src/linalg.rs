@@ -67,7 +67,14 @@ impl Eigen {
         let mut memory = MemBuffer::new(request);
         with_mat(a.view(), |a| {
             let stack = MemStack::new(&mut memory);
-            self_adjoint_evd(a, values.as_mut(), Some(vectors.as_mut()), Par::Seq, stack, faer::Spec::default())
+            self_adjoint_evd(
+                a,
+                values.as_mut(),
+                Some(vectors.as_mut()),
+                Par::Seq,
+                stack,
+                faer::Spec::default(),
+            )
         })
         .map_err(|_| Error::Eigen { size: n })?;
         Ok(Self {

@@ -37,7 +37,8 @@ impl Measure {
         if weights.len() != points.nrows() {
             return Err(Error::WeightCount { weights: weights.len(), points: points.nrows() });
         }
-        if let Some((index, &value)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0))
+        if let Some((index, &value)) =
+            weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0))
         {
             return Err(Error::Weight { index, value });
         }
@@ -120,10 +121,7 @@ mod tests {
     #[test]
     fn refuses_each_broken_input_by_name() {
         let points = || array![[0.0, 1.0], [2.0, 3.0]];
-        assert!(matches!(
-            Measure::uniform(Array2::zeros((0, 3))),
-            Err(Error::Empty { rows: 0, columns: 3 })
-        ));
+        assert!(matches!(Measure::uniform(Array2::zeros((0, 3))), Err(Error::Empty { rows: 0, columns: 3 })));
         assert!(matches!(Measure::uniform(Array2::zeros((3, 0))), Err(Error::Empty { .. })));
         assert!(matches!(
             Measure::uniform(array![[0.0, 1.0], [2.0, f64::NAN]]),

@@ -74,7 +74,11 @@ fn every_metric_set_agrees_with_an_independent_convex_solver() {
             solution.lower_bound, solution.value, solution.oracle_calls, solution.status
         );
         assert!((solution.value - value).abs() <= 1e-6, "{name}: {} is not {value}", solution.value);
-        assert!(solution.lower_bound <= value + 2e-9, "{name}: lower bound {} above {value}", solution.lower_bound);
+        assert!(
+            solution.lower_bound <= value + 2e-9,
+            "{name}: lower bound {} above {value}",
+            solution.lower_bound
+        );
         assert!(solution.value >= value - 2e-9, "{name}: value {} below {value}", solution.value);
     }
 }

@@ -179,8 +179,9 @@ proptest! {
 #[test]
 fn extreme_scales_are_harmless() {
     let (source, target) = (measure(6, 3, 1), measure(5, 3, 2));
-    let scaled =
-        |measure: &Measure, scale: f64| Measure::new(measure.points() * scale, measure.weights().clone()).unwrap();
+    let scaled = |measure: &Measure, scale: f64| {
+        Measure::new(measure.points() * scale, measure.weights().clone()).unwrap()
+    };
     let plain = solve(&source, &target, MetricSet::P { k: 2 }).value;
     for scale in [1e-70, 1e-30, 1e30, 1e70] {
         let far = solve(&scaled(&source, scale), &scaled(&target, scale), MetricSet::P { k: 2 });
@@ -207,7 +208,8 @@ fn overflow_names_a_lambda_that_works() {
         let set = |lambda: f64| MetricSet::Kl { lambda, prior: prior.clone() };
         let refused = Problem::new(&source, &target, set(1e-3)).unwrap().solve(&Settings::default());
         let Err(Error::Overflow { safe, .. }) = refused else { panic!("λ = 1e-3 should overflow") };
-        let solution = Problem::new(&source, &target, set(safe)).unwrap().solve(&Settings::default()).unwrap();
+        let solution =
+            Problem::new(&source, &target, set(safe)).unwrap().solve(&Settings::default()).unwrap();
         assert!(solution.value.is_finite());
     }
 }

@@ -1,2 +1,50 @@
-//! x
-fn main() {}
+//! `rot`: robust optimal transport on the command line. Parse, call the library, print.
+
+mod demo;
+mod distance;
+mod explain;
+mod failure;
+mod heatmap;
+mod input;
+mod options;
+mod output;
+mod pairwise;
+mod signal;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// Optimal transport that learns which features matter, with a certificate on every answer.
+#[derive(Debug, Parser)]
+#[command(name = "rot", version, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 done (a status other than converged is a warning), 1 failure, \
+    2 usage or bad data, 130 interrupted.\nStart with `rot demo`.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The robust distance between two point clouds or two texts
+    Distance(distance::Distance),
+    /// All distances among many point clouds or texts
+    Pairwise(pairwise::Pairwise),
+    /// Show what a robust distance tells that a plain one does not, on data shipped inside
+    Demo(demo::Demo),
+}
+
+fn main() -> ExitCode {
+    let done = Cli::try_parse().map_err(Failure::from).and_then(|cli| match cli.command {
+        Command::Distance(command) => command.run(),
+        Command::Pairwise(command) => command.run(),
+        Command::Demo(command) => command.run(),
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

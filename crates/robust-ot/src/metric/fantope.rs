@@ -73,11 +73,7 @@ mod tests {
         for k in 1..=4 {
             let w = array![-0.3, 0.1, 0.15, 2.5];
             let level = water_level(&w, k);
-            assert_abs_diff_eq!(
-                w.mapv(|w| (w - level).clamp(0.0, 1.0)).sum(),
-                k as f64,
-                epsilon = 1e-14
-            );
+            assert_abs_diff_eq!(w.mapv(|w| (w - level).clamp(0.0, 1.0)).sum(), k as f64, epsilon = 1e-14);
         }
     }
 

@@ -149,9 +149,7 @@ impl MetricSet {
         match self {
             Self::W2 => Ok(()),
             Self::P { k } | Self::PPower { k } if (1..=1 << 29).contains(k) => Ok(()),
-            Self::P { k } | Self::PPower { k } => {
-                Err(Error::parameter("k", "between 1 and 2^29", k))
-            }
+            Self::P { k } | Self::PPower { k } => Err(Error::parameter("k", "between 1 and 2^29", k)),
             Self::Kl { lambda, prior } => check_lambda(*lambda).and_then(|()| prior.check(size)),
             Self::Ds { lambda, prior } => {
                 check_lambda(*lambda)?;

@@ -93,7 +93,9 @@ proptest! {
 
     #[test]
     fn the_curvature_is_the_derivative_of_the_metric(size in 1usize..6, seed in 0u64..10_000) {
-        let (moment, direction) = (random_psd(size, seed), random_psd(size, seed + 1));
+        // Away from singular matrices, where differences of the Schatten norms lose their digits.
+        let moment = random_psd(size, seed) + Array2::<f64>::eye(size) * 0.1;
+        let direction = random_psd(size, seed + 1);
         for set in sets(size, seed).into_iter().filter(|set| set.fantope().is_none()) {
             let worst = set.worst_case(&moment).unwrap();
             let at = |step: f64| set.worst_case(&(&moment + &(&direction * step))).unwrap().metric;

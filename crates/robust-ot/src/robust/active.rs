@@ -1,5 +1,7 @@
 //! The plans found so far and their convex combination $\gamma = \sum_i w_i \gamma_i$, kept as moments.
 
+use std::sync::Arc;
+
 use ndarray::{Array1, Array2};
 
 use crate::displacement::Displacements;
@@ -25,10 +27,10 @@ pub(super) enum VertexPlan {
     Entropic { metric: Array2<f64>, plan: EntropicPlan },
 }
 
-/// Vertices with weights on the simplex.
+/// Vertices with weights on the simplex. Vertices are shared, so that keeping an earlier combination costs little.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ActiveSet {
-    pub(super) vertices: Vec<Vertex>,
+    pub(super) vertices: Vec<Arc<Vertex>>,
     pub(super) weights: Vec<f64>,
 }
 
@@ -36,12 +38,14 @@ impl ActiveSet {
     /// Adds a vertex without weight, and says where; the first one gets all of it. A vertex that is here already
     /// is not added twice.
     pub(super) fn add(&mut self, vertex: Vertex) -> usize {
-        let same = |other: &Vertex| other.entropy.to_bits() == vertex.entropy.to_bits() && other.moment == vertex.moment;
+        let same = |other: &Arc<Vertex>| {
+            other.entropy.to_bits() == vertex.entropy.to_bits() && other.moment == vertex.moment
+        };
         if let Some(place) = self.vertices.iter().position(same) {
             return place;
         }
         self.weights.push(if self.vertices.is_empty() { 1.0 } else { 0.0 });
-        self.vertices.push(vertex);
+        self.vertices.push(Arc::new(vertex));
         self.vertices.len() - 1
     }
 
@@ -96,7 +100,11 @@ impl ActiveSet {
                     let cost = maps.cost(metric);
                     for i in 0..cost.nrows() {
                         plan.fill_row(i, row(&cost, i), &mut masses);
-                        total.row_mut(i).iter_mut().zip(&masses).for_each(|(sum, mass)| *sum += weight * mass);
+                        total
+                            .row_mut(i)
+                            .iter_mut()
+                            .zip(&masses)
+                            .for_each(|(sum, mass)| *sum += weight * mass);
                     }
                 }
             }

@@ -65,7 +65,8 @@ fn simplex_qp(slopes: &Array1<f64>, hessian: &Array2<f64>, start: &[f64], tolera
         let candidates = (0..count).filter(|&from| weights[from] > 0.0 && gradient[from] > gradient[to]);
         let Some(from) = candidates.max_by(|&i, &j| step(i).1.total_cmp(&step(j).1)) else { break };
         let (length, _) = step(from);
-        let worst = (0..count).filter(|&i| weights[i] > 0.0).map(|i| gradient[i]).fold(f64::NEG_INFINITY, f64::max);
+        let worst =
+            (0..count).filter(|&i| weights[i] > 0.0).map(|i| gradient[i]).fold(f64::NEG_INFINITY, f64::max);
         if worst - gradient[to] <= tolerance || length <= 0.0 {
             break;
         }

@@ -34,6 +34,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
     let mut oracle = Oracle::new(&source_weights.to_vec(), &target_weights.to_vec(), *entropy)?;
     let mut model = Model::new(set, corrective, maps.independent_moment());
     let mut active = ActiveSet::default();
+    let mut best = Best { value: f64::INFINITY, scale: 0.0, active: ActiveSet::default() };
     let mut bounds = Bounds::new(problem)?;
     let mut history = Vec::new();
     let (mut metric, mut penalty) = model.first_metric(maps.independent_moment())?;
@@ -63,21 +64,32 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
 
         let moment = active.moment();
         let worst = set.evaluate(&moment)?;
-        bounds.set_value(worst.value + entropy * active.entropy_bound());
+        let bound = entropy * active.entropy_bound();
+        if worst.value + bound < best.value {
+            best = Best {
+                value: worst.value + bound,
+                scale: inner(&worst.metric, &moment),
+                active: active.clone(),
+            };
+        }
+        bounds.set_value(best.value);
         history.push(bounds.step(history.len() + 1));
         (metric, penalty) = model.next_metric(&moment)?;
-        promise = Model::promise(&moment, &metric, entropy * active.entropy_bound());
-        oracle.sharpen(answer.own_gap, bounds.gap());
+        promise = inner(&moment, &metric) + bound;
+        oracle.sharpen(answer.own_gap, model.outlook(bounds.gap(), promise));
 
-        let scale = inner(&worst.metric, &moment);
-        if let Some(status) = bounds.status(settings, scale, history.len(), interrupt) {
+        if let Some(status) = bounds.status(settings, best.scale, history.len(), interrupt) {
+            let moment = best.active.moment();
+            let worst = set.evaluate(&moment)?;
+            let unregularised = worst.value;
+            let metric = model.final_metric(worst);
             return Ok(Solution {
                 value: bounds.value,
                 lower_bound: bounds.lower,
                 gap: bounds.gap(),
-                relative_gap: bounds.relative_gap(scale),
+                relative_gap: bounds.relative_gap(best.scale),
                 transport_cost: inner(&metric, &moment),
-                unregularised: worst.value,
+                unregularised,
                 status,
                 iterations: history.len(),
                 oracle_calls: history.len(),
@@ -86,11 +98,19 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
                 source_potential: answer.source_potential,
                 target_potential: answer.target_potential,
                 history,
-                active,
+                active: best.active,
                 maps: maps.clone(),
             });
         }
     }
+}
+
+/// The best plan so far. Classic and bundle steps may go up now and then.
+struct Best {
+    value: f64,
+    /// ⟨V, M*⟩, what the gap is measured against.
+    scale: f64,
+    active: ActiveSet,
 }
 
 /// The bracket around the optimum and how fast it closes.
@@ -142,7 +162,13 @@ impl Bounds {
         Step { iteration, value: self.value, lower_bound: self.lower }
     }
 
-    fn status(&self, settings: &Settings, scale: f64, iterations: usize, interrupt: &Interrupt) -> Option<Status> {
+    fn status(
+        &self,
+        settings: &Settings,
+        scale: f64,
+        iterations: usize,
+        interrupt: &Interrupt,
+    ) -> Option<Status> {
         if self.relative_gap(scale) <= settings.tol_gap_rel {
             Some(Status::Converged)
         } else if interrupt.is_raised() {

@@ -4,7 +4,6 @@
 use ndarray::Array2;
 
 use crate::error::Result;
-use crate::linalg::inner;
 use crate::metric::curvature::Curvature;
 use crate::metric::fantope::Proximal;
 use crate::metric::{MetricSet, WorstCase};
@@ -83,6 +82,14 @@ impl<'a> Model<'a> {
         Ok((worst.metric, penalty))
     }
 
+    /// The metric to report with a plan: the worst one for its moment, or the best one found where that is not unique.
+    pub(super) fn final_metric(&self, worst: WorstCase) -> Array2<f64> {
+        match self {
+            Self::Smooth(_) => worst.metric,
+            Self::Bundle { prox, .. } => prox.centre.clone(),
+        }
+    }
+
     /// Takes note of the dual value at a metric: moves the centre there if it gained enough of what the model
     /// promised, and adapts the step (Kiwiel 1990).
     pub(super) fn learn(&mut self, metric: &Array2<f64>, dual: f64, promise: f64, gap: f64) {
@@ -118,10 +125,5 @@ impl<'a> Model<'a> {
             Self::Smooth(_) => gap,
             Self::Bundle { centre_dual, .. } => gap.min((promise - centre_dual).max(0.0)),
         }
-    }
-
-    /// ⟨V, M⟩ + entropy: what the cutting planes promise at M.
-    pub(super) fn promise(moment: &Array2<f64>, metric: &Array2<f64>, entropy: f64) -> f64 {
-        inner(moment, metric) + entropy
     }
 }

@@ -103,7 +103,11 @@ impl Oracle {
                 let dual = sinkhorn.dual_value() - sinkhorn.rounding() - rounding;
                 Ok(Answer {
                     own_gap: inner(metric, &moment) + *weight * entropy - dual,
-                    vertex: Vertex { moment, entropy, plan: VertexPlan::Entropic { metric: metric.clone(), plan } },
+                    vertex: Vertex {
+                        moment,
+                        entropy,
+                        plan: VertexPlan::Entropic { metric: metric.clone(), plan },
+                    },
                     dual,
                     source_potential,
                     target_potential,

@@ -48,9 +48,8 @@ impl Span {
     /// Metric and moment in all d dimensions. Where no displacement reaches, the metric is free: a fantope's trace
     /// is filled up there.
     pub(super) fn lift(&self, solution: &mut Solution) {
-        let lift = |matrix: &Array2<f64>| {
-            product(product(self.basis.view(), matrix.view()).view(), self.basis.t())
-        };
+        let lift =
+            |matrix: &Array2<f64>| product(product(self.basis.view(), matrix.view()).view(), self.basis.t());
         let (d, size) = self.basis.dim();
         solution.moment = lift(&solution.moment);
         solution.metric = lift(&solution.metric);

@@ -37,7 +37,9 @@ const MASS_TOLERANCE: f64 = 1e-6;
 /// Checks two weight vectors and scales both to sum one; returns the mass.
 fn normalised(a: &[f64], b: &[f64]) -> Result<(Array1<f64>, Array1<f64>, f64)> {
     let mass = |weights: &[f64]| -> Result<f64> {
-        if let Some((index, &value)) = weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0)) {
+        if let Some((index, &value)) =
+            weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0))
+        {
             return Err(Error::Weight { index, value });
         }
         let sum: f64 = weights.iter().sum();

@@ -120,7 +120,8 @@ impl NetworkSimplex {
         let largest = arcs.iter().fold(0.0_f64, |top, c| top.max(c.abs()));
         let tolerance = PRICE_TOLERANCE * largest;
         // No cycle through the root pays while a demand is met through it.
-        let penalty = if self.warm { 0.0 } else { 2.0 * largest.max(f64::MIN_POSITIVE) * (self.rows.len() + n) as f64 };
+        let penalty =
+            if self.warm { 0.0 } else { 2.0 * largest.max(f64::MIN_POSITIVE) * (self.rows.len() + n) as f64 };
         let cost = |i: usize, j: usize| arcs[i * n + j];
         let mut pivots = 0;
         self.tree.refresh_potentials(cost, penalty);

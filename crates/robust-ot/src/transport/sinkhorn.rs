@@ -108,7 +108,8 @@ impl Sinkhorn {
         let cost = &cost.as_standard_layout().into_owned();
         let mut iterations = 0;
         if !self.warm {
-            let (low, high) = cost.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &c| (l.min(c), h.max(c)));
+            let (low, high) =
+                cost.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &c| (l.min(c), h.max(c)));
             let mut stage = (high - low) / SCALING;
             while stage > self.regularisation && iterations < max_iterations {
                 let limit = STAGE_ITERATIONS.min(max_iterations - iterations);
@@ -119,7 +120,11 @@ impl Sinkhorn {
         }
         let limit = max_iterations.saturating_sub(iterations).max(1);
         let (count, marginal_error) = self.iterate(cost, self.regularisation, tolerance, limit, interrupt);
-        Ok(SinkhornReport { iterations: iterations + count, marginal_error, converged: marginal_error <= tolerance })
+        Ok(SinkhornReport {
+            iterations: iterations + count,
+            marginal_error,
+            converged: marginal_error <= tolerance,
+        })
     }
 
     /// Alternates both updates at one regularisation, with Newton steps for g once plain ones have settled. Ends on
@@ -308,16 +313,17 @@ impl EntropicPlan {
 
     fn row_sums(&self, cost: &Array2<f64>) -> Array1<f64> {
         let mut sums = Array1::zeros(cost.nrows());
-        sums.axis_chunks_iter_mut(Axis(0), cost.nrows().div_ceil(BLOCKS)).into_par_iter().enumerate().for_each(
-            |(block, mut sums)| {
+        sums.axis_chunks_iter_mut(Axis(0), cost.nrows().div_ceil(BLOCKS))
+            .into_par_iter()
+            .enumerate()
+            .for_each(|(block, mut sums)| {
                 let mut masses = vec![0.0; cost.ncols()];
                 for (offset, sum) in sums.iter_mut().enumerate() {
                     let i = block * cost.nrows().div_ceil(BLOCKS) + offset;
                     self.fill_row(i, row(cost, i), &mut masses);
                     *sum = masses.iter().sum();
                 }
-            },
-        );
+            });
         sums
     }
 }

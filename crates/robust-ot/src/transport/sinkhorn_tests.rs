@@ -83,7 +83,10 @@ fn a_small_regularisation_approaches_the_exact_plan_without_nan() {
         assert!(transport >= exact - 1e-12 && transport.is_finite(), "{lambda}: {transport} < {exact}");
         // λ Ω lies between −λ ln(mn) and 0, so the dual value brackets the exact cost from below.
         let slack = lambda * ((m * n) as f64).ln();
-        assert!(sinkhorn.dual_value() <= exact + 1e-12 && sinkhorn.dual_value() >= exact - slack - 0.05, "{lambda}");
+        assert!(
+            sinkhorn.dual_value() <= exact + 1e-12 && sinkhorn.dual_value() >= exact - slack - 0.05,
+            "{lambda}"
+        );
     }
 }
 
@@ -104,6 +107,9 @@ fn a_warm_start_needs_fewer_sweeps() {
 #[test]
 fn regularisation_out_of_range_is_refused() {
     for lambda in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        assert!(matches!(Sinkhorn::new(&[1.0], &[1.0], lambda), Err(Error::Parameter { name: "entropy", .. })));
+        assert!(matches!(
+            Sinkhorn::new(&[1.0], &[1.0], lambda),
+            Err(Error::Parameter { name: "entropy", .. })
+        ));
     }
 }

@@ -113,8 +113,11 @@ impl Tree {
         let leaving = self.leaving(source, target, join);
         self.push_flow(source, target, join, leaving.flow);
         // The part below the leaving arc is hung from the other end of the entering arc.
-        let (inside, outside, shift) =
-            if leaving.on_source_side { (source, target, -reduced_cost) } else { (target, source, reduced_cost) };
+        let (inside, outside, shift) = if leaving.on_source_side {
+            (source, target, -reduced_cost)
+        } else {
+            (target, source, reduced_cost)
+        };
         self.rehang(inside, outside, leaving.node, leaving.flow);
         self.shift_subtree(inside, shift);
     }

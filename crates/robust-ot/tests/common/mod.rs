@@ -27,7 +27,8 @@ pub fn stretched_clouds(n: usize, d: usize, seed: u64) -> (Measure, Measure) {
 pub fn measure(n: usize, d: usize, seed: u64) -> Measure {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let points = Array2::from_shape_simple_fn((n, d), || rng.random_range(-1.0..1.0));
-    let weights = (0..n).map(|i| if i > 0 && rng.random_bool(0.2) { 0.0 } else { rng.random_range(0.1..1.0) });
+    let weights =
+        (0..n).map(|i| if i > 0 && rng.random_bool(0.2) { 0.0 } else { rng.random_range(0.1..1.0) });
     Measure::new(points, weights.collect()).unwrap()
 }
 

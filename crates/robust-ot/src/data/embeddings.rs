@@ -1,0 +1,177 @@
+//! Word vectors in the text format of fastText, word2vec and GloVe: `word x₁ … x_d`, a line `count d` before or not.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use super::{format_error, io_error, line_error, open};
+use crate::error::Result;
+
+/// The vectors of the words that were asked for.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use std::collections::HashSet;
+/// let path = dir.path().join("words.vec");
+/// std::fs::write(&path, "2 3\nsea 1 0 0\nship 0 1 0.5\n").unwrap();
+/// let vectors = robust_ot::data::Embeddings::read(&path, &HashSet::from(["ship"]))?;
+/// assert_eq!(vectors.get("ship"), Some(&[0.0, 1.0, 0.5][..]));
+/// assert_eq!(vectors.get("sea"), None); // not asked for, not kept
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Embeddings {
+    dim: usize,
+    vectors: HashMap<String, Vec<f64>>,
+}
+
+impl Embeddings {
+    /// Reads the file line by line and keeps only the words in `wanted`; of a repeated word, the first vector.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is empty, or the line of a wanted word is not d finite numbers.
+    pub fn read(path: &Path, wanted: &HashSet<&str>) -> Result<Self> {
+        let mut reader = BufReader::with_capacity(1 << 20, open(path)?);
+        let mut bytes = Vec::new();
+        let (mut dim, mut vectors) = (None, HashMap::new());
+        for number in 1.. {
+            bytes.clear();
+            if reader.read_until(b'\n', &mut bytes).map_err(|source| io_error(path, source))? == 0 {
+                break;
+            }
+            let line = String::from_utf8_lossy(&bytes);
+            let line = line.trim();
+            if line.is_empty() {
+                continue;
+            }
+            if number == 1
+                && let Some(promised) = promised_dim(line)
+            {
+                dim = Some(promised);
+                continue;
+            }
+            let dim = match dim {
+                Some(dim) => dim,
+                None => *dim.insert(line.split_whitespace().count() - 1),
+            };
+            if dim == 0 {
+                return Err(line_error(
+                    path,
+                    number,
+                    format!("a line must be a word and its vector, but is '{line}'"),
+                ));
+            }
+            if let Some((word, vector)) =
+                vector(line, dim, wanted).map_err(|what| line_error(path, number, what))?
+            {
+                vectors.entry(word).or_insert(vector);
+            }
+        }
+        let dim =
+            dim.ok_or_else(|| format_error(path, "must hold at least one word vector, but is empty".into()))?;
+        Ok(Self { dim, vectors })
+    }
+
+    /// The vector of a word.
+    pub fn get(&self, word: &str) -> Option<&[f64]> {
+        self.vectors.get(word).map(Vec::as_slice)
+    }
+
+    /// Length of the vectors.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+}
+
+/// d, if a line is `count d`.
+fn promised_dim(line: &str) -> Option<usize> {
+    let mut fields = line.split_whitespace();
+    let (count, dim) = (fields.next()?.parse::<u64>().ok()?, fields.next()?.parse().ok()?);
+    (fields.next().is_none() && count > 0 && dim > 0).then_some(dim)
+}
+
+/// The word and its numbers, if it is wanted. The numbers are the last d fields, so that a word may hold spaces.
+fn vector(
+    line: &str,
+    dim: usize,
+    wanted: &HashSet<&str>,
+) -> std::result::Result<Option<(String, Vec<f64>)>, String> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    if fields.len() <= dim {
+        // A shorter line matters only if its word does.
+        let word = fields[0];
+        return if wanted.contains(word) {
+            Err(format!("the vector of '{word}' must have {dim} numbers, but has {}", fields.len() - 1))
+        } else {
+            Ok(None)
+        };
+    }
+    let (word, numbers) = fields.split_at(fields.len() - dim);
+    let word = word.join(" ");
+    if !wanted.contains(word.as_str()) {
+        return match wanted.contains(fields[0]) {
+            true => Err(format!(
+                "the vector of '{}' must have {dim} numbers, but has {}",
+                fields[0],
+                fields.len() - 1
+            )),
+            false => Ok(None),
+        };
+    }
+    let parse = |field: &&str| match field.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err(format!("the vector of '{word}' must be finite numbers, but one is '{field}'")),
+    };
+    let vector = numbers.iter().map(parse).collect::<std::result::Result<_, _>>()?;
+    Ok(Some((word, vector)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str, wanted: &[&str]) -> Result<Embeddings> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("w.vec");
+        std::fs::write(&path, text).unwrap();
+        Embeddings::read(&path, &wanted.iter().copied().collect())
+    }
+
+    #[test]
+    fn with_and_without_a_header_and_with_spaces_in_words() {
+        for text in ["2 2\nsea 1 2\n. . . 3 4\n", "sea 1 2\n. . . 3 4\n"] {
+            let vectors = read(text, &["sea", ". . ."]).unwrap();
+            assert_eq!(vectors.dim(), 2);
+            assert_eq!(vectors.get("sea").unwrap(), [1.0, 2.0]);
+            assert_eq!(vectors.get(". . .").unwrap(), [3.0, 4.0]);
+        }
+    }
+
+    #[test]
+    fn only_the_lines_of_wanted_words_must_be_sound() {
+        let text = "sea 1 2\nbad 1\nworse x y\n";
+        assert!(read(text, &["sea"]).is_ok());
+        let message = |word: &str| read(text, &[word]).unwrap_err().to_string();
+        assert!(message("bad").contains("w.vec:2: the vector of 'bad' must have 2 numbers, but has 1"));
+        assert!(
+            message("worse")
+                .contains("w.vec:3: the vector of 'worse' must be finite numbers, but one is 'x'")
+        );
+        assert!(
+            read("1 2\nsea 1 2 3\n", &["sea"])
+                .unwrap_err()
+                .to_string()
+                .contains("must have 2 numbers, but has 3")
+        );
+        assert!(read("", &["sea"]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(text in "[0-9ab \t\n.e-]{0,80}") {
+            let _ = read(&text, &["a", "b", "ab"]);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! `rot distance SOURCE TARGET`.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use robust_ot::data::write_table;
+use robust_ot::{Grouping, Solution, Status};
+use serde_json::{Map, json};
+
+use crate::explain::Explanation;
+use crate::failure::Failure;
+use crate::input::{Input, read_all};
+use crate::options::{Metric, MetricOptions, SolverOptions, TextOptions};
+use crate::output::{check_writable, write_failure, write_matrix};
+use crate::signal::interrupt;
+
+/// The robust distance between two measures, with bounds on its error.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rot distance before.csv after.csv --explain
+  rot distance x.npy y.npy --metric srw --k 2 --tol 1e-3 --json
+  rot distance dunkirk.tsv titanic.tsv --embeddings words.vec --groups 10 --plan-out plan.csv")]
+pub struct Distance {
+    /// Points (.npy, .csv, .tsv; one a row) or, with --embeddings, word<TAB>count lines
+    source: PathBuf,
+    /// The same for the target
+    target: PathBuf,
+    #[command(flatten)]
+    text: TextOptions,
+    /// Weights of the source points: .npy, or text with one number a line [default: equal]
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    source_weights: Option<PathBuf>,
+    /// Weights of the target points [default: equal]
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    target_weights: Option<PathBuf>,
+    #[command(flatten)]
+    metric: MetricOptions,
+    #[command(flatten)]
+    solver: SolverOptions,
+    /// Write the plan: .csv or .tsv as source, target, mass (words, or rows counted from 0); .npy as a
+    /// dense matrix
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    plan_out: Option<PathBuf>,
+    /// Write the worst metric: .npy, .csv or .tsv
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    metric_out: Option<PathBuf>,
+    /// Print one JSON object on standard output and nothing else
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+    /// Say which features the worst metric weighs and where the cost is spent
+    #[arg(long, help_heading = "Output")]
+    explain: bool,
+}
+
+impl Distance {
+    /// Reads, solves, prints, writes.
+    pub fn run(&self) -> Result<(), Failure> {
+        let settings = self.solver.apply()?;
+        let metric = self.metric.read()?;
+        for (option, path) in [("--plan-out", &self.plan_out), ("--metric-out", &self.metric_out)] {
+            path.as_deref().map_or(Ok(()), |path| check_writable(option, path, &["npy", "csv", "tsv"]))?;
+        }
+        let paths = [self.source.clone(), self.target.clone()];
+        let weights = [self.source_weights.clone(), self.target_weights.clone()];
+        let mut inputs = read_all(&paths, self.text.embeddings.as_deref(), &weights)?.into_iter();
+        let (Some(source), Some(target)) = (inputs.next(), inputs.next()) else {
+            return Err(Failure::Other("two inputs were read, but less came back".into()));
+        };
+        let pair = format!("{} and {}", self.source.display(), self.target.display());
+        let grouping = metric.grouping(source.measure.dim())?;
+        let problem = metric
+            .problem(&source.measure, &target.measure, &grouping)
+            .map_err(|e| Failure::about(&pair, &e))?;
+
+        let start = Instant::now();
+        let solution = problem.solve_until(&settings, &interrupt()).map_err(|e| Failure::about(&pair, &e))?;
+        let seconds = start.elapsed().as_secs_f64();
+
+        let explanation =
+            self.explain.then(|| Explanation::new(&solution, &source, &target, &grouping)).transpose()?;
+        if self.json {
+            self.print_json(&solution, &source, &target, &metric, &grouping, seconds, explanation.as_ref())?;
+        } else {
+            print(&solution, &source, &target, &metric, &grouping, seconds)?;
+            explanation.map_or(Ok(()), |explanation| explanation.print(&mut io::stdout().lock()))?;
+        }
+        if let Some(path) = &self.plan_out {
+            write_plan(path, &solution, &source, &target)?;
+        }
+        if let Some(path) = &self.metric_out {
+            write_matrix(path, &solution.metric, None)?;
+        }
+        warn(&solution)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "everything a result consists of")]
+    fn print_json(
+        &self,
+        solution: &Solution,
+        source: &Input,
+        target: &Input,
+        metric: &Metric,
+        grouping: &Grouping,
+        seconds: f64,
+        explanation: Option<&Explanation>,
+    ) -> Result<(), Failure> {
+        let mut object = Map::new();
+        object.insert("value".into(), json!(solution.value));
+        object.insert("lower_bound".into(), json!(solution.lower_bound));
+        object.insert("gap".into(), json!(solution.gap));
+        object.insert("relative_gap".into(), json!(solution.relative_gap));
+        object.insert("transport_cost".into(), json!(solution.transport_cost));
+        object.insert("unregularised_value".into(), json!(solution.unregularised));
+        object.insert("status".into(), json!(solution.status.name()));
+        object.insert("iterations".into(), json!(solution.iterations));
+        object.insert("oracle_calls".into(), json!(solution.oracle_calls));
+        object.insert("seconds".into(), json!(seconds));
+        object.insert("n_source".into(), json!(source.measure.len()));
+        object.insert("n_target".into(), json!(target.measure.len()));
+        object.insert("dim".into(), json!(source.measure.dim()));
+        object.insert("groups".into(), json!(grouping.groups()));
+        metric.describe(&mut object);
+        self.solver.describe(&mut object);
+        if let Some(explanation) = explanation {
+            object.insert("explain".into(), explanation.json());
+        }
+        writeln!(io::stdout().lock(), "{}", serde_json::Value::Object(object))?;
+        Ok(())
+    }
+}
+
+fn print(
+    solution: &Solution,
+    source: &Input,
+    target: &Input,
+    metric: &Metric,
+    grouping: &Grouping,
+    seconds: f64,
+) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let Solution { value, lower_bound, relative_gap, transport_cost, status, oracle_calls, .. } = solution;
+    writeln!(out, "distance   {value:.6}")?;
+    writeln!(out, "certified  {lower_bound:.6} ≤ W ≤ {value:.6}, relative gap {relative_gap:.1e}")?;
+    if metric.entropy() > 0.0 {
+        let without = solution.unregularised;
+        writeln!(
+            out,
+            "entropy    {} in the objective; the plan costs {without:.6} without it",
+            metric.entropy()
+        )?;
+    }
+    writeln!(out, "transport  {transport_cost:.6} under the worst metric, without penalty")?;
+    let groups = if grouping.is_none() { String::new() } else { format!(", {} groups", grouping.groups()) };
+    writeln!(out, "metric     {}{groups}", metric.set())?;
+    let (m, n, d) = (source.measure.len(), target.measure.len(), source.measure.dim());
+    writeln!(out, "points     {m} and {n} in {d} dimensions")?;
+    let calls = if *oracle_calls == 1 { "call" } else { "calls" };
+    writeln!(out, "status     {status} after {oracle_calls} oracle {calls}, {seconds:.3} s")?;
+    Ok(())
+}
+
+fn warn(solution: &Solution) -> Result<(), Failure> {
+    let Solution { status, relative_gap, oracle_calls, .. } = solution;
+    match status {
+        Status::Converged => Ok(()),
+        Status::Interrupted => Err(Failure::Interrupted(format!(
+            "interrupted at relative gap {relative_gap:.1e}; the bounds hold"
+        ))),
+        Status::MaxIterations => {
+            eprintln!(
+                "rot: warning: --max-iter {oracle_calls} reached at relative gap {relative_gap:.1e}; the bounds hold"
+            );
+            Ok(())
+        }
+        Status::Stalled => {
+            eprintln!(
+                "rot: warning: the gap stopped shrinking at {relative_gap:.1e} (relative); the bounds hold"
+            );
+            Ok(())
+        }
+    }
+}
+
+fn write_plan(path: &Path, solution: &Solution, source: &Input, target: &Input) -> Result<(), Failure> {
+    if path.extension().is_some_and(|ending| ending == "npy") {
+        return write_matrix(path, &solution.dense_plan(), None);
+    }
+    let name = |input: &Input, i: usize| {
+        input.words.as_ref().map_or_else(|| i.to_string(), |words| words[i].clone())
+    };
+    let header = ["source", "target", "mass"].map(str::to_owned);
+    let rows = solution.plan().into_iter();
+    let rows = rows.map(|e| vec![name(source, e.row), name(target, e.column), format!("{:?}", e.mass)]);
+    write_table(path, &header, rows).map_err(write_failure)
+}

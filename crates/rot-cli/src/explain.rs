@@ -1,0 +1,160 @@
+//! For a person: which features the worst metric weighs, and which mass travels expensively.
+
+use std::io::{self, Write};
+
+use ndarray::Array2;
+use robust_ot::{Displacements, Grouping, Solution};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::input::Input;
+
+/// Lines a list shows.
+const SHOWN: usize = 8;
+/// An entry of the metric counts when it is above this part of the largest.
+const NOTABLE: f64 = 0.01;
+
+/// A pair of features or groups and its part in the metric.
+#[derive(Debug)]
+struct Pair {
+    names: (String, String),
+    weight: f64,
+    /// Part of ⟨V, M⟩ that this pair accounts for.
+    share: f64,
+}
+
+/// Mass that goes from one point to another.
+#[derive(Debug)]
+struct Flow {
+    from: String,
+    to: String,
+    mass: f64,
+    cost: f64,
+}
+
+/// What `--explain` says.
+#[derive(Debug)]
+pub struct Explanation {
+    pairs: Vec<Pair>,
+    notable: f64,
+    flows: Vec<Flow>,
+}
+
+impl Explanation {
+    /// Ranks the entries of the metric and of the plan.
+    pub fn new(
+        solution: &Solution,
+        source: &Input,
+        target: &Input,
+        grouping: &Grouping,
+    ) -> Result<Self, Failure> {
+        let names = group_names(grouping, source.features.as_deref());
+        let flows = flows(solution, source, target, grouping)?;
+        Ok(Self {
+            pairs: pairs(&solution.metric, &solution.moment, &names),
+            notable: notable(&solution.metric),
+            flows,
+        })
+    }
+
+    /// The first few of everything, in words.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "\nThe worst metric weighs most:")?;
+        for Pair { names: (a, b), weight, share } in self.pairs.iter().take(SHOWN) {
+            let what = if a == b { a.clone() } else { format!("{a} with {b}") };
+            writeln!(out, "  {weight:>9.4}  {what}  ({:.1} % of the cost)", 100.0 * share)?;
+        }
+        let percent = 100.0 * self.notable;
+        writeln!(out, "  {percent:.1} % of its entries are above 1 % of the largest")?;
+        writeln!(out, "\nMost of the cost is spent on:")?;
+        let total: f64 = self.flows.iter().map(|flow| flow.mass * flow.cost).sum();
+        for Flow { from, to, mass, cost } in self.flows.iter().take(SHOWN) {
+            let part = if total > 0.0 { 100.0 * mass * cost / total } else { 0.0 };
+            writeln!(out, "  {from} → {to}  mass {mass:.5}, cost {cost:.4}  ({part:.1} % of the cost)")?;
+        }
+        Ok(())
+    }
+
+    /// The same for programs.
+    pub fn json(&self) -> Value {
+        let pairs = self.pairs.iter().take(SHOWN).map(|pair| {
+            json!({"features": [pair.names.0, pair.names.1], "weight": pair.weight, "share": pair.share})
+        });
+        let flows = self
+            .flows
+            .iter()
+            .take(SHOWN)
+            .map(|flow| json!({"from": flow.from, "to": flow.to, "mass": flow.mass, "cost": flow.cost}));
+        json!({
+            "metric": pairs.collect::<Vec<_>>(),
+            "entries_above_one_percent": self.notable,
+            "flows": flows.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Entries above the diagonal count twice: the metric is symmetric.
+fn pairs(metric: &Array2<f64>, moment: &Array2<f64>, names: &[String]) -> Vec<Pair> {
+    let total = (metric * moment).sum();
+    let upper = metric.indexed_iter().filter(|((a, b), _)| a <= b);
+    let mut pairs: Vec<_> = upper
+        .map(|((a, b), &weight)| {
+            let times = if a == b { 1.0 } else { 2.0 };
+            let share = if total > 0.0 { times * weight * moment[[a, b]] / total } else { 0.0 };
+            Pair { names: (names[a].clone(), names[b].clone()), weight, share }
+        })
+        .collect();
+    pairs.sort_by(|x, y| y.weight.abs().total_cmp(&x.weight.abs()));
+    pairs
+}
+
+/// Share of entries above 1 % of the largest.
+fn notable(metric: &Array2<f64>) -> f64 {
+    let largest = metric.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
+    metric.iter().filter(|x| x.abs() > NOTABLE * largest).count() as f64 / metric.len() as f64
+}
+
+fn flows(
+    solution: &Solution,
+    source: &Input,
+    target: &Input,
+    grouping: &Grouping,
+) -> Result<Vec<Flow>, Failure> {
+    let cost = Displacements::new(&source.measure, &target.measure, grouping)?.cost(&solution.metric);
+    let mut plan = solution.plan();
+    plan.sort_by(|x, y| {
+        let spent = |e: &robust_ot::PlanEntry| e.mass * cost[[e.row, e.column]];
+        spent(y).total_cmp(&spent(x))
+    });
+    let named = plan.into_iter().map(|entry| Flow {
+        from: source.point(entry.row),
+        to: target.point(entry.column),
+        mass: entry.mass,
+        cost: cost[[entry.row, entry.column]],
+    });
+    Ok(named.collect())
+}
+
+/// What to call the rows of the metric.
+pub fn group_names(grouping: &Grouping, features: Option<&[String]>) -> Vec<String> {
+    let feature = |f: usize| features.map_or_else(|| format!("feature {}", f + 1), |names| names[f].clone());
+    if grouping.slots() == 1 {
+        let mut names = vec![String::new(); grouping.groups()];
+        grouping.assignment().iter().enumerate().for_each(|(f, &group)| names[group] = feature(f));
+        return names;
+    }
+    let members = |group: usize| -> Vec<usize> {
+        (0..grouping.dim()).filter(|&f| grouping.assignment()[f] == group).collect()
+    };
+    let name = |group: usize| match &members(group)[..] {
+        [only] => feature(*only),
+        [first, .., last] if last - first + 1 == members(group).len() => {
+            format!("group {} ({} to {})", group + 1, feature(*first), feature(*last))
+        }
+        [first, ..] => {
+            format!("group {} ({} and {} more)", group + 1, feature(*first), members(group).len() - 1)
+        }
+        [] => format!("group {}", group + 1),
+    };
+    (0..grouping.groups()).map(name).collect()
+}

@@ -1,0 +1,87 @@
+//! One line on standard error and an exit code for everything that can go wrong.
+
+use std::io;
+use std::process::ExitCode;
+
+use robust_ot::Error;
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub enum Failure {
+    /// Bad usage or bad data: exit code 2.
+    Input(String),
+    /// Anything else: exit code 1.
+    Other(String),
+    /// Stopped from outside, after saying what was reached: exit code 130.
+    Interrupted(String),
+    /// Help or version was asked for, or the reader of our output left: nothing is wrong.
+    Nothing,
+    /// Help, to be printed as it is.
+    Help(Box<clap::Error>),
+}
+
+impl Failure {
+    /// Says it, once, on one line.
+    pub fn report(self) -> ExitCode {
+        let (code, message) = match self {
+            Self::Input(message) => (2, message),
+            Self::Other(message) => (1, message),
+            Self::Interrupted(message) => (130, message),
+            Self::Nothing => return ExitCode::SUCCESS,
+            Self::Help(help) => {
+                let code = u8::try_from(help.exit_code()).unwrap_or(2);
+                let _ = help.print();
+                return ExitCode::from(code);
+            }
+        };
+        eprintln!("rot: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));
+        ExitCode::from(code)
+    }
+
+    /// A library error met while working on one file or pair of files.
+    pub fn about(place: &str, error: &Error) -> Self {
+        match error {
+            Error::Io { .. } | Error::Format { .. } => Self::Input(error.to_string()),
+            Error::Parameter { name, rule, value } => {
+                Self::Input(format!("--{name} must be {rule}, but is {value}"))
+            }
+            Error::Prior { rule, found } => Self::Input(format!("--prior must be {rule}, but {found}")),
+            Error::Grouping { rule, found } => Self::Input(format!("--grouping must {rule}, but {found}")),
+            Error::Overflow { .. } | Error::Scaling { .. } => Self::Input(format!("--lambda: {error}")),
+            Error::Eigen { .. } => Self::Other(format!("{place}: {error}")),
+            other => Self::Input(format!("{place}: {other}")),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::about("input", &error)
+    }
+}
+
+impl From<clap::Error> for Failure {
+    /// The message without the usage block behind it.
+    fn from(error: clap::Error) -> Self {
+        if !error.use_stderr()
+            || error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        {
+            return Self::Help(Box::new(error));
+        }
+        let text = error.to_string();
+        let message =
+            text.split("\n\nUsage:").next().unwrap_or(&text).split("\n\nFor more").next().unwrap_or(&text);
+        Self::Input(format!("{} (see --help)", message.trim_start_matches("error: ").trim()))
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// Standard output failed; a closed pipe is how `| head` ends and no failure.
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::Nothing
+        } else {
+            Self::Other(format!("standard output: {error}"))
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Measures from files, with names for their points and features.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use robust_ot::Measure;
+use robust_ot::data::{Embeddings, Histogram, read_points, read_vector};
+
+use crate::failure::Failure;
+
+/// How many unknown words are listed by name.
+const LISTED: usize = 10;
+
+/// A measure and what to call its parts.
+#[derive(Debug)]
+pub struct Input {
+    pub path: PathBuf,
+    pub measure: Measure,
+    /// The words of a text.
+    pub words: Option<Vec<String>>,
+    /// The header of a table.
+    pub features: Option<Vec<String>>,
+}
+
+impl Input {
+    /// What to call point i.
+    pub fn point(&self, i: usize) -> String {
+        self.words.as_ref().map_or_else(|| format!("row {}", i + 1), |words| words[i].clone())
+    }
+
+    /// The file's name without folder and ending.
+    pub fn label(&self) -> String {
+        self.path
+            .file_stem()
+            .map_or_else(|| self.path.display().to_string(), |s| s.to_string_lossy().into_owned())
+    }
+}
+
+/// Reads point clouds, with weights where files are given.
+pub fn read_clouds(paths: &[PathBuf], weights: &[Option<PathBuf>]) -> Result<Vec<Input>, Failure> {
+    let read = |(path, weights): (&PathBuf, &Option<PathBuf>)| {
+        let table = read_points(path)?;
+        let place = path.display().to_string();
+        let (measure, place) = match weights {
+            None => (Measure::uniform(table.values), place),
+            Some(file) => {
+                let weights = read_vector(file)?;
+                (Measure::new(table.values, weights), format!("{} with {place}", file.display()))
+            }
+        };
+        let measure = measure.map_err(|error| Failure::about(&place, &error))?;
+        if let Some(file) = weights {
+            say_if_normalised(file, measure.mass(), "");
+        }
+        Ok(Input { path: path.clone(), measure, words: None, features: table.names })
+    };
+    paths.iter().zip(weights).map(read).collect()
+}
+
+/// Reads word counts and the vectors of their words, the vector file once.
+pub fn read_texts(paths: &[PathBuf], vectors: &Path) -> Result<Vec<Input>, Failure> {
+    let texts = paths.iter().map(|path| Histogram::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let wanted: HashSet<&str> = texts.iter().flat_map(|text| text.words.iter().map(String::as_str)).collect();
+    let embeddings = Embeddings::read(vectors, &wanted)?;
+    let embed = |(path, text): (&PathBuf, &Histogram)| {
+        let (measure, words, unknown) = text.embed(&embeddings, path)?;
+        say_unknown(path, &unknown, text.words.len());
+        say_if_normalised(path, measure.mass(), " of the known words");
+        Ok(Input { path: path.clone(), measure, words: Some(words), features: None })
+    };
+    paths.iter().zip(&texts).map(embed).collect()
+}
+
+/// Reads texts when there are word vectors, point clouds otherwise.
+pub fn read_all(
+    paths: &[PathBuf],
+    vectors: Option<&Path>,
+    weights: &[Option<PathBuf>],
+) -> Result<Vec<Input>, Failure> {
+    match vectors {
+        None => read_clouds(paths, weights),
+        Some(_) if weights.iter().any(Option::is_some) => Err(Failure::Input(
+            "--source-weights and --target-weights are for points; with --embeddings the counts are the weights".into(),
+        )),
+        Some(vectors) => read_texts(paths, vectors),
+    }
+}
+
+fn say_if_normalised(path: &Path, mass: f64, whose: &str) {
+    if (mass - 1.0).abs() > 1e-9 {
+        eprintln!(
+            "rot: note: {}: weights{whose} sum to {mass}; they were scaled to sum to 1",
+            path.display()
+        );
+    }
+}
+
+fn say_unknown(path: &Path, unknown: &[String], total: usize) {
+    if !unknown.is_empty() {
+        let listed: Vec<_> = unknown.iter().take(LISTED).map(String::as_str).collect();
+        let more = if unknown.len() > LISTED { ", …" } else { "" };
+        let (place, count) = (path.display(), unknown.len());
+        eprintln!(
+            "rot: note: {place}: {count} of {total} words have no vector and are left out: {}{more}",
+            listed.join(", ")
+        );
+    }
+}

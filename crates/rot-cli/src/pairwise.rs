@@ -1,0 +1,227 @@
+//! `rot pairwise FILES…`.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table};
+use indicatif::{ProgressBar, ProgressStyle};
+use ndarray::Array2;
+use rayon::prelude::*;
+use robust_ot::{Interrupt, Settings, Solution, Status};
+use serde_json::{Map, Value, json};
+
+use crate::failure::Failure;
+use crate::heatmap::draw_heatmap;
+use crate::input::{Input, read_all};
+use crate::options::{Metric, MetricOptions, SolverOptions, TextOptions};
+use crate::output::{check_writable, write_matrix};
+use crate::signal::interrupt;
+
+/// Matrices up to this size are printed.
+const PRINTED: usize = 12;
+
+/// All distances among many measures, in parallel; the same matrix whatever the number of threads.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rot pairwise *.csv --heatmap distances.svg
+  rot pairwise scripts/*.tsv --embeddings words.vec --groups 10 --out distances.csv")]
+pub struct Pairwise {
+    /// Points (.npy, .csv, .tsv; one a row) or, with --embeddings, word<TAB>count lines
+    #[arg(required = true, num_args = 1.., value_name = "FILES")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    text: TextOptions,
+    #[command(flatten)]
+    metric: MetricOptions,
+    #[command(flatten)]
+    solver: SolverOptions,
+    /// Write the matrix: .csv or .tsv with labels, or .npy
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    out: Option<PathBuf>,
+    /// Draw the matrix: .svg or .png
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    heatmap: Option<PathBuf>,
+    /// Print one JSON object on standard output and nothing else
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// A finished matrix.
+struct Distances {
+    labels: Vec<String>,
+    matrix: Array2<f64>,
+    lower_bounds: Array2<f64>,
+    /// The widest relative gap of a pair.
+    relative_gap: f64,
+    /// Pairs that did not converge.
+    unfinished: usize,
+    seconds: f64,
+}
+
+impl Pairwise {
+    /// Reads, solves all pairs, prints, writes.
+    pub fn run(&self) -> Result<(), Failure> {
+        let settings = self.solver.apply()?;
+        let metric = self.metric.read()?;
+        if self.files.len() < 2 {
+            return Err(Failure::Input(format!(
+                "FILES must be at least 2, but there is {}",
+                self.files.len()
+            )));
+        }
+        self.out.as_deref().map_or(Ok(()), |path| check_writable("--out", path, &["csv", "tsv", "npy"]))?;
+        self.heatmap.as_deref().map_or(Ok(()), |path| check_writable("--heatmap", path, &["svg", "png"]))?;
+        let weights = vec![None; self.files.len()];
+        let inputs = read_all(&self.files, self.text.embeddings.as_deref(), &weights)?;
+        let distances = solve_all(&inputs, &metric, &settings, &interrupt())?;
+        if self.json {
+            self.print_json(&distances, &metric)?;
+        } else {
+            distances.print()?;
+        }
+        if let Some(path) = &self.out {
+            write_matrix(path, &distances.matrix, Some(&distances.labels))?;
+        }
+        if let Some(path) = &self.heatmap {
+            draw_heatmap(path, &distances.matrix, &distances.labels, &metric.set().to_string())?;
+        }
+        if distances.unfinished > 0 {
+            eprintln!(
+                "rot: warning: {} pairs did not converge; the widest relative gap is {:.1e}",
+                distances.unfinished, distances.relative_gap
+            );
+        }
+        Ok(())
+    }
+
+    fn print_json(&self, distances: &Distances, metric: &Metric) -> Result<(), Failure> {
+        let rows =
+            |matrix: &Array2<f64>| matrix.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>();
+        let mut object = Map::new();
+        object.insert("labels".into(), json!(distances.labels));
+        object.insert("matrix".into(), json!(rows(&distances.matrix)));
+        object.insert("lower_bounds".into(), json!(rows(&distances.lower_bounds)));
+        let closest: Map<String, Value> = distances
+            .closest()
+            .map(|(i, j)| (distances.labels[i].clone(), json!(distances.labels[j])))
+            .collect();
+        object.insert("closest".into(), Value::Object(closest));
+        object.insert("relative_gap".into(), json!(distances.relative_gap));
+        object.insert("unfinished".into(), json!(distances.unfinished));
+        object.insert("seconds".into(), json!(distances.seconds));
+        metric.describe(&mut object);
+        self.solver.describe(&mut object);
+        writeln!(io::stdout().lock(), "{}", Value::Object(object))?;
+        Ok(())
+    }
+}
+
+/// Solves every unordered pair; a measure and itself included, since some sets do not give zero there.
+fn solve_all(
+    inputs: &[Input],
+    metric: &Metric,
+    settings: &Settings,
+    interrupt: &Interrupt,
+) -> Result<Distances, Failure> {
+    let n = inputs.len();
+    let grouping = metric.grouping(inputs[0].measure.dim())?;
+    let pairs: Vec<_> = (0..n).flat_map(|i| (i..n).map(move |j| (i, j))).collect();
+    let progress = progress_bar(pairs.len());
+    let start = Instant::now();
+    let solve = |&(i, j): &(usize, usize)| -> Result<(f64, f64, f64, Status), Failure> {
+        let (source, target) = (&inputs[i], &inputs[j]);
+        let place = || format!("{} and {}", source.path.display(), target.path.display());
+        let solution = metric
+            .problem(&source.measure, &target.measure, &grouping)
+            .and_then(|problem| problem.solve_until(settings, interrupt))
+            .map_err(|error| Failure::about(&place(), &error))?;
+        progress.inc(1);
+        let Solution { value, lower_bound, relative_gap, status, .. } = solution;
+        Ok((value, lower_bound, relative_gap, status))
+    };
+    let solved: Result<Vec<_>, _> = pairs.par_iter().map(solve).collect();
+    progress.finish_and_clear();
+    let solved = solved?;
+    let done = solved.iter().filter(|(.., status)| *status != Status::Interrupted).count();
+    if done < solved.len() {
+        return Err(Failure::Interrupted(format!("interrupted with {done} of {} pairs done", pairs.len())));
+    }
+    let (mut matrix, mut lower_bounds) = (Array2::zeros((n, n)), Array2::zeros((n, n)));
+    for (&(i, j), &(value, lower, ..)) in pairs.iter().zip(&solved) {
+        (matrix[[i, j]], matrix[[j, i]]) = (value, value);
+        (lower_bounds[[i, j]], lower_bounds[[j, i]]) = (lower, lower);
+    }
+    Ok(Distances {
+        labels: labels(inputs),
+        matrix,
+        lower_bounds,
+        relative_gap: solved.iter().fold(0.0, |top, &(_, _, gap, _)| f64::max(top, gap)),
+        unfinished: solved.iter().filter(|(.., status)| *status != Status::Converged).count(),
+        seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
+impl Distances {
+    /// The nearest other measure of each.
+    fn closest(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        (0..self.labels.len()).filter_map(|i| {
+            let others = (0..self.labels.len()).filter(|&j| j != i);
+            let nearest = others.min_by(|&x, &y| self.matrix[[i, x]].total_cmp(&self.matrix[[i, y]]))?;
+            Some((i, nearest))
+        })
+    }
+
+    fn print(&self) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        let n = self.labels.len();
+        if n <= PRINTED {
+            let mut table = Table::new();
+            table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+            table.set_header(std::iter::once("").chain(self.labels.iter().map(String::as_str)));
+            for (label, row) in self.labels.iter().zip(self.matrix.rows()) {
+                table.add_row(std::iter::once(label.clone()).chain(row.iter().map(|x| format!("{x:.4}"))));
+            }
+            table
+                .column_iter_mut()
+                .skip(1)
+                .for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+            writeln!(out, "{table}\n")?;
+        }
+        let width = self.labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+        writeln!(out, "closest neighbour")?;
+        for (i, j) in self.closest() {
+            writeln!(
+                out,
+                "  {:width$}  {:width$}  {:.4}",
+                self.labels[i],
+                self.labels[j],
+                self.matrix[[i, j]]
+            )?;
+        }
+        let (pairs, gap, seconds) = (n * (n + 1) / 2, self.relative_gap, self.seconds);
+        writeln!(out, "\n{pairs} distances, relative gaps up to {gap:.1e}, {seconds:.3} s")?;
+        Ok(())
+    }
+}
+
+/// File names without folder and ending; with them where that is ambiguous.
+fn labels(inputs: &[Input]) -> Vec<String> {
+    let short: Vec<_> = inputs.iter().map(Input::label).collect();
+    let unique = |label: &String| short.iter().filter(|other| *other == label).count() == 1;
+    let name = |(input, label): (&Input, &String)| match unique(label) {
+        true => label.clone(),
+        false => input.path.display().to_string(),
+    };
+    inputs.iter().zip(&short).map(name).collect()
+}
+
+fn progress_bar(pairs: usize) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} pairs, {per_sec}, {eta} left");
+    ProgressBar::new(pairs as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
