@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_far_offset_costs_no_digits() {
-        let shifted = |points: Array2<f64>| Measure::uniform(points + 1048576.0).unwrap();
+        let shifted = |points: Array2<f64>| Measure::uniform(points + 1_048_576.0).unwrap();
         let (source, target) = (array![[0.0, 1.0], [2.0, 0.5]], array![[1.0, 0.25], [0.0, 0.0]]);
         let near = Displacements::new(
             &Measure::uniform(source.clone()).unwrap(),

@@ -121,6 +121,7 @@ pub(crate) fn smallest_difference(x: &[f64], y: &[f64]) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "small integers are exact")]
 mod tests {
     use super::*;
 

@@ -3,12 +3,12 @@
 
 use std::io::{self, Write};
 
-use clap::Args;
 use comfy_table::{CellAlignment, Table};
 use ndarray::Array2;
 use robust_ot::{Measure, MetricSet, Problem, Settings, Solution};
 
 use crate::failure::Failure;
+use crate::output::TABLE_STYLE;
 
 /// Made by tools/make_demo_data.py.
 const SAMPLES: [(&str, &str); 3] = [
@@ -17,52 +17,46 @@ const SAMPLES: [(&str, &str); 3] = [
     ("wednesday", include_str!("../assets/demo/wednesday.csv")),
 ];
 
-/// Takes no options.
-#[derive(Debug, Args)]
-pub struct Demo {}
-
-impl Demo {
-    /// Compares the samples and says what each distance shows.
-    pub fn run(&self) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        let samples = SAMPLES.map(|(name, text)| (name, parse(text)));
-        let names = header(SAMPLES[0].1);
-        writeln!(out, "Eight sensors of a machine, {} readings a day.\n", samples[0].1.nrows())?;
-        let measures = samples.map(|(name, points)| Measure::uniform(points).map(|measure| (name, measure)));
-        let [monday, tuesday, wednesday] = measures;
-        let (monday, tuesday, wednesday) = (monday?, tuesday?, wednesday?);
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-        table.set_header(["", "plain W2²", "robust W_P", "certified", "what the worst metric looks at"]);
-        let mut robust = Vec::new();
-        for (name, sample) in [&tuesday, &wednesday] {
-            let plain = solve(&monday.1, sample, MetricSet::W2)?;
-            let worst = solve(&monday.1, sample, MetricSet::P { k: 1 })?;
-            table.add_row([
-                format!("monday → {name}"),
-                format!("{:.3}", plain.value),
-                format!("{:.3}", worst.value),
-                format!("[{:.4}, {:.4}]", worst.lower_bound, worst.value),
-                focus(&worst.metric, &names),
-            ]);
-            robust.push((plain.value, worst.value));
-        }
-        (1..=2).for_each(|c| {
-            if let Some(column) = table.column_mut(c) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        });
-        writeln!(out, "{table}\n")?;
-        let (even, uneven) = (robust[1].0 / robust[0].0, robust[1].1 / robust[0].1);
-        writeln!(out, "Plain transport finds both days about equally far from monday (ratio {even:.2}).")?;
-        writeln!(
-            out,
-            "Under the worst metric of unit norm, wednesday is {uneven:.1} times as far as tuesday: its change"
-        )?;
-        writeln!(out, "lies in two sensors that moved together, tuesday's is spread over all eight.\n")?;
-        writeln!(out, "Try it on your own files:  rot distance before.csv after.csv --explain")?;
-        Ok(())
+/// Compares the samples and says what each distance shows.
+pub fn run() -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let samples = SAMPLES.map(|(name, text)| (name, parse(text)));
+    let names = header(SAMPLES[0].1);
+    writeln!(out, "Eight sensors of a machine, {} readings a day.\n", samples[0].1.nrows())?;
+    let measures = samples.map(|(name, points)| Measure::uniform(points).map(|measure| (name, measure)));
+    let [monday, tuesday, wednesday] = measures;
+    let (monday, tuesday, wednesday) = (monday?, tuesday?, wednesday?);
+    let mut table = Table::new();
+    table.load_style(TABLE_STYLE);
+    table.set_header(["", "plain W2²", "robust W_P", "certified", "what the worst metric looks at"]);
+    let mut robust = Vec::new();
+    for (name, sample) in [&tuesday, &wednesday] {
+        let plain = solve(&monday.1, sample, MetricSet::W2)?;
+        let worst = solve(&monday.1, sample, MetricSet::P { k: 1 })?;
+        table.add_row([
+            format!("monday → {name}"),
+            format!("{:.3}", plain.value),
+            format!("{:.3}", worst.value),
+            format!("[{:.4}, {:.4}]", worst.lower_bound, worst.value),
+            focus(&worst.metric, &names),
+        ]);
+        robust.push((plain.value, worst.value));
     }
+    (1..=2).for_each(|c| {
+        if let Some(column) = table.column_mut(c) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    });
+    writeln!(out, "{table}\n")?;
+    let (even, uneven) = (robust[1].0 / robust[0].0, robust[1].1 / robust[0].1);
+    writeln!(out, "Plain transport finds both days about equally far from monday (ratio {even:.2}).")?;
+    writeln!(
+        out,
+        "Under the worst metric of unit norm, wednesday is {uneven:.1} times as far as tuesday: its change"
+    )?;
+    writeln!(out, "lies in two sensors that moved together, tuesday's is spread over all eight.\n")?;
+    writeln!(out, "Try it on your own files:  rot distance before.csv after.csv --explain")?;
+    Ok(())
 }
 
 fn solve(source: &Measure, target: &Measure, set: MetricSet) -> Result<Solution, Failure> {

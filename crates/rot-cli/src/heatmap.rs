@@ -21,6 +21,9 @@ const NUMBERED: usize = 14;
 const SCALE: [(f64, f64, f64); 5] =
     [(68.0, 1.0, 84.0), (59.0, 82.0, 139.0), (33.0, 145.0, 140.0), (94.0, 201.0, 98.0), (253.0, 231.0, 37.0)];
 
+/// A measure and itself.
+const DIAGONAL: RGBColor = RGBColor(225, 225, 225);
+
 /// Where things go, in pixels.
 struct Layout {
     cell: i32,
@@ -83,9 +86,13 @@ fn draw<B: DrawingBackend>(
     for ((row, column), &value) in matrix.indexed_iter() {
         let (x, y) = layout.corner(row, column);
         let part = if high > low { (value - low) / (high - low) } else { 0.0 };
-        area.draw(&Rectangle::new([(x, y), (x + layout.cell, y + layout.cell)], colour(part).filled()))?;
+        let (paint, ink) = match (row == column, part > 0.6) {
+            (true, _) => (DIAGONAL, BLACK),
+            (false, true) => (colour(part), BLACK),
+            (false, false) => (colour(part), WHITE),
+        };
+        area.draw(&Rectangle::new([(x, y), (x + layout.cell, y + layout.cell)], paint.filled()))?;
         if n <= NUMBERED {
-            let ink = if part > 0.6 { BLACK } else { WHITE };
             let style = text(layout.cell / 5 + 2).color(&ink).pos(Pos::new(HPos::Center, VPos::Center));
             area.draw_text(&short(value), &style, (x + layout.cell / 2, y + layout.cell / 2))?;
         }
@@ -124,8 +131,10 @@ fn draw_scale<B: DrawingBackend>(
     area.draw_text(&short(low), &beside, (left + 20, layout.top + length - 6))
 }
 
+/// Smallest and largest distance between different measures: the diagonal would take up most of the scale.
 fn range(matrix: &Array2<f64>) -> (f64, f64) {
-    matrix.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)))
+    let others = matrix.indexed_iter().filter(|((row, column), _)| row != column);
+    others.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, &x)| (low.min(x), high.max(x)))
 }
 
 fn colour(part: f64) -> RGBColor {

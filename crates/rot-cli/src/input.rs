@@ -50,7 +50,7 @@ pub fn read_clouds(paths: &[PathBuf], weights: &[Option<PathBuf>]) -> Result<Vec
         };
         let measure = measure.map_err(|error| Failure::about(&place, &error))?;
         if let Some(file) = weights {
-            say_if_normalised(file, measure.mass(), "");
+            say_if_normalised(file, measure.mass());
         }
         Ok(Input { path: path.clone(), measure, words: None, features: table.names })
     };
@@ -65,9 +65,9 @@ pub fn read_texts(paths: &[PathBuf], vectors: &Path) -> Result<Vec<Input>, Failu
     let embed = |(path, text): (&PathBuf, &Histogram)| {
         let (measure, words, unknown) = text.embed(&embeddings, path)?;
         say_unknown(path, &unknown, text.words.len());
-        say_if_normalised(path, measure.mass(), " of the known words");
         Ok(Input { path: path.clone(), measure, words: Some(words), features: None })
     };
+    eprintln!("rot: note: the word counts of each text were scaled to sum to 1");
     paths.iter().zip(&texts).map(embed).collect()
 }
 
@@ -86,12 +86,9 @@ pub fn read_all(
     }
 }
 
-fn say_if_normalised(path: &Path, mass: f64, whose: &str) {
+fn say_if_normalised(path: &Path, mass: f64) {
     if (mass - 1.0).abs() > 1e-9 {
-        eprintln!(
-            "rot: note: {}: weights{whose} sum to {mass}; they were scaled to sum to 1",
-            path.display()
-        );
+        eprintln!("rot: note: {}: weights sum to {mass}; they were scaled to sum to 1", path.display());
     }
 }
 

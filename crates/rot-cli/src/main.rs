@@ -34,14 +34,14 @@ enum Command {
     /// All distances among many point clouds or texts
     Pairwise(pairwise::Pairwise),
     /// Show what a robust distance tells that a plain one does not, on data shipped inside
-    Demo(demo::Demo),
+    Demo,
 }
 
 fn main() -> ExitCode {
     let done = Cli::try_parse().map_err(Failure::from).and_then(|cli| match cli.command {
         Command::Distance(command) => command.run(),
         Command::Pairwise(command) => command.run(),
-        Command::Demo(command) => command.run(),
+        Command::Demo => demo::run(),
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,10 +3,17 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use comfy_table::{LineStyle, TableStyle};
 use ndarray::Array2;
 use robust_ot::data::{write_npy, write_table};
 
 use crate::failure::Failure;
+
+/// Tables on the terminal: a line above, below and under the header.
+pub const TABLE_STYLE: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('─').junction('─'))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// Refuses a path with an ending we do not write, or that cannot be written.
 pub fn check_writable(option: &str, path: &Path, endings: &[&str]) -> Result<(), Failure> {

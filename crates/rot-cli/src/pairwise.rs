@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::heatmap::draw_heatmap;
 use crate::input::{Input, read_all};
 use crate::options::{Metric, MetricOptions, SolverOptions, TextOptions};
-use crate::output::{check_writable, write_matrix};
+use crate::output::{TABLE_STYLE, check_writable, write_matrix};
 use crate::signal::interrupt;
 
 /// Matrices up to this size are printed.
@@ -179,7 +179,7 @@ impl Distances {
         let n = self.labels.len();
         if n <= PRINTED {
             let mut table = Table::new();
-            table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+            table.load_style(TABLE_STYLE);
             table.set_header(std::iter::once("").chain(self.labels.iter().map(String::as_str)));
             for (label, row) in self.labels.iter().zip(self.matrix.rows()) {
                 table.add_row(std::iter::once(label.clone()).chain(row.iter().map(|x| format!("{x:.4}"))));
@@ -211,9 +211,8 @@ impl Distances {
 fn labels(inputs: &[Input]) -> Vec<String> {
     let short: Vec<_> = inputs.iter().map(Input::label).collect();
     let unique = |label: &String| short.iter().filter(|other| *other == label).count() == 1;
-    let name = |(input, label): (&Input, &String)| match unique(label) {
-        true => label.clone(),
-        false => input.path.display().to_string(),
+    let name = |(input, label): (&Input, &String)| {
+        if unique(label) { label.clone() } else { input.path.display().to_string() }
     };
     inputs.iter().zip(&short).map(name).collect()
 }

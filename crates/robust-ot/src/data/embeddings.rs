@@ -97,25 +97,18 @@ fn vector(
     wanted: &HashSet<&str>,
 ) -> std::result::Result<Option<(String, Vec<f64>)>, String> {
     let fields: Vec<&str> = line.split_whitespace().collect();
-    if fields.len() <= dim {
-        // A shorter line matters only if its word does.
-        let word = fields[0];
-        return if wanted.contains(word) {
-            Err(format!("the vector of '{word}' must have {dim} numbers, but has {}", fields.len() - 1))
-        } else {
-            Ok(None)
-        };
-    }
-    let (word, numbers) = fields.split_at(fields.len() - dim);
+    let (word, numbers) = fields.split_at(fields.len().saturating_sub(dim).max(1));
     let word = word.join(" ");
-    if !wanted.contains(word.as_str()) {
-        return match wanted.contains(fields[0]) {
-            true => Err(format!(
+    if !wanted.contains(word.as_str()) || numbers.len() != dim {
+        // A line of another length matters only if its word does.
+        return if wanted.contains(fields[0]) && fields.len() != dim + 1 {
+            Err(format!(
                 "the vector of '{}' must have {dim} numbers, but has {}",
                 fields[0],
                 fields.len() - 1
-            )),
-            false => Ok(None),
+            ))
+        } else {
+            Ok(None)
         };
     }
     let parse = |field: &&str| match field.parse::<f64>() {

@@ -44,7 +44,7 @@ pub fn read_table(path: &Path) -> Result<Table> {
     let mut record = StringRecord::new();
     let (mut names, mut values, mut width, mut rows) = (None, Vec::new(), None, 0);
     while reader.read_record(&mut record).map_err(|error| csv_error(path, error))? {
-        let line = record.position().map_or(0, |at| at.line()) as usize;
+        let line = record.position().map_or(0, csv::Position::line) as usize;
         let columns = *width.get_or_insert(record.len());
         if record.len() != columns {
             let message =

@@ -196,8 +196,8 @@ impl MetricSet {
     }
 
     /// ∇²h at V, where h has one.
-    pub(crate) fn curvature(&self, moment: &Array2<f64>, worst: &WorstCase) -> Result<Curvature> {
-        Ok(match self {
+    pub(crate) fn curvature(&self, moment: &Array2<f64>, worst: &WorstCase) -> Curvature {
+        match self {
             Self::W2 | Self::Srw { .. } => Curvature::Zero,
             Self::P { k } => entrywise::norm_curvature(moment, worst, *k),
             Self::PPower { k } => entrywise::norm_power_curvature(moment, *k),
@@ -206,7 +206,7 @@ impl MetricSet {
             Self::Ds { lambda, .. } => Curvature::scaling(worst.metric.clone(), *lambda),
             Self::Rkp { rho } if rho.is_infinite() => Curvature::Zero,
             Self::Rkp { rho } => spectral::schatten_curvature(worst, *rho),
-        })
+        }
     }
 
     /// For the sets whose h has corners, the k of their fantope {0 ⪯ M ⪯ I, tr M = k}.

@@ -100,7 +100,7 @@ proptest! {
             let worst = set.worst_case(&moment).unwrap();
             let at = |step: f64| set.worst_case(&(&moment + &(&direction * step))).unwrap().metric;
             let turn = (at(1e-6) - at(-1e-6)) / 2e-6;
-            let expected = set.curvature(&moment, &worst).unwrap().apply(&direction);
+            let expected = set.curvature(&moment, &worst).apply(&direction);
             let size = expected.iter().fold(1.0_f64, |top, x| top.max(x.abs()));
             assert_abs_diff_eq!(turn / size, expected / size, epsilon = 1e-3);
         }

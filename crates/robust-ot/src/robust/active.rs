@@ -24,7 +24,7 @@ pub(super) enum VertexPlan {
     /// A vertex of the polytope of plans: at most m + n − 1 entries.
     Sparse(Vec<PlanEntry>),
     /// The plan of an entropic problem with cost C(M).
-    Entropic { metric: Array2<f64>, plan: EntropicPlan },
+    Entropic { metric: Array2<f64>, plan: Box<EntropicPlan> },
 }
 
 /// Vertices with weights on the simplex. Vertices are shared, so that keeping an earlier combination costs little.

@@ -25,7 +25,7 @@ pub(super) fn correct(active: &mut ActiveSet, model: &Model, entropy: f64, toler
         if promised <= tolerance {
             break;
         }
-        let curvature = model.curvature(&moment, &worst)?;
+        let curvature = model.curvature(&moment, &worst);
         let turned: Vec<_> = active.vertices.iter().map(|vertex| curvature.apply(&vertex.moment)).collect();
         let count = turned.len();
         let hessian =

@@ -44,19 +44,16 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
         bounds.raise_lower(answer.dual - penalty);
         model.learn(&metric, answer.dual, promise, bounds.gap());
         let place = active.add(answer.vertex);
-        let theta = match settings.solver {
-            Solver::Classic => Some(2.0 / (history.len() as f64 + 2.0)),
+        match settings.solver {
+            Solver::Classic => active.step_towards(place, 2.0 / (history.len() as f64 + 2.0)),
             Solver::LineSearch => {
                 let found = &active.vertices[place];
                 let direction = &found.moment - &active.moment();
                 let extra = entropy * (found.entropy - active.entropy_bound());
-                Some(line_search(&model, &active.moment(), &direction, extra, LINE_ACCURACY)?)
+                let theta = line_search(&model, &active.moment(), &direction, extra, LINE_ACCURACY)?;
+                active.step_towards(place, theta);
             }
-            Solver::Auto | Solver::Corrective => None,
-        };
-        match theta {
-            Some(theta) => active.step_towards(place, theta),
-            None => {
+            Solver::Auto | Solver::Corrective => {
                 correct(&mut active, &model, *entropy, CORRECTION * model.outlook(bounds.gap(), promise))?;
                 active.drop_weightless();
             }

@@ -53,10 +53,10 @@ impl<'a> Model<'a> {
     }
 
     /// Second derivative.
-    pub(super) fn curvature(&self, moment: &Array2<f64>, worst: &WorstCase) -> Result<Curvature> {
+    pub(super) fn curvature(&self, moment: &Array2<f64>, worst: &WorstCase) -> Curvature {
         match self {
             Self::Smooth(set) => set.curvature(moment, worst),
-            Self::Bundle { prox, .. } => Ok(prox.curvature(worst)),
+            Self::Bundle { prox, .. } => prox.curvature(worst),
         }
     }
 

@@ -106,7 +106,7 @@ impl Oracle {
                     vertex: Vertex {
                         moment,
                         entropy,
-                        plan: VertexPlan::Entropic { metric: metric.clone(), plan },
+                        plan: VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) },
                     },
                     dual,
                     source_potential,

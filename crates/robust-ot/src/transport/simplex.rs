@@ -105,7 +105,7 @@ impl NetworkSimplex {
                 self.rows.iter().flat_map(|&i| self.columns.iter().map(move |&j| (i, j))).map(|at| costs[at]),
             );
         }
-        let arcs = if everyone { costs.as_slice().expect("standard layout") } else { &compact };
+        let arcs = if everyone { costs.as_slice().unwrap_or(&compact) } else { &compact };
         let (pivots, optimal) = self.run(arcs, interrupt);
         self.warm = optimal;
         let (source_potential, target_potential) = self.feasible_potentials(&costs.view());

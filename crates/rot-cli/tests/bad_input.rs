@@ -1,0 +1,216 @@
+//! Whatever is wrong gets one line that names it, and exit code 2.
+
+mod common;
+
+use common::Scratch;
+
+/// Asserts that a command is refused with a message that has all of these parts.
+fn refused(scratch: &Scratch, line: &str, parts: &[&str]) {
+    let message = scratch.refusal(line);
+    for part in parts {
+        assert!(message.contains(part), "rot {line}: '{message}' does not say '{part}'");
+    }
+}
+
+#[test]
+fn files_that_are_not_measures() {
+    let s = Scratch::new();
+    s.write("empty.csv", "");
+    s.write("ragged.csv", "1,2\n3\n");
+    s.write("nan.csv", "1,2\n3,nan\n");
+    s.write("inf.csv", "1,inf\n");
+    s.write("word.csv", "1,2\n3,four\n");
+    s.write("deep.csv", "1,2,3\n");
+    s.write("large.csv", "1e200,1\n");
+    s.write("points.xyz", "1 2\n");
+    refused(&s, "distance empty.csv b.csv", &["empty.csv", "at least one row", "is empty"]);
+    refused(&s, "distance a.csv ragged.csv", &["ragged.csv:2", "2 fields", "has 1"]);
+    refused(&s, "distance nan.csv b.csv", &["nan.csv:2", "finite", "column 2", "'nan'"]);
+    refused(&s, "distance inf.csv b.csv", &["inf.csv:1", "column 2", "'inf'"]);
+    refused(&s, "distance word.csv b.csv", &["word.csv:2", "column 2", "'four'"]);
+    refused(&s, "distance a.csv deep.csv", &["a.csv and deep.csv", "same number of features", "2 and 3"]);
+    refused(&s, "distance large.csv b.csv", &["large.csv", "1e150", "1e200"]);
+    refused(&s, "distance points.xyz b.csv", &["points.xyz", ".npy, .csv or .tsv", ".xyz"]);
+    refused(&s, "distance missing.csv b.csv", &["missing.csv", "No such file"]);
+    refused(&s, "distance . b.csv", &["."]);
+}
+
+#[test]
+fn npy_files_that_lie() {
+    let s = Scratch::new();
+    let npy = |header: &str, data: &[u8]| {
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((header.len() as u16).to_le_bytes());
+        bytes.extend(header.as_bytes());
+        bytes.extend(data);
+        bytes
+    };
+    let header = |shape: &str| format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}");
+    s.write("tera.npy", npy(&header("(1000000000, 1000000)"), &[0; 32]));
+    s.write("short.npy", npy(&header("(2, 2)"), &[0; 31]));
+    s.write("cut.npy", b"\x93NUMPY\x01\x00\xff\x00{'descr'");
+    s.write("magic.npy", b"PK\x03\x04 not numpy");
+    s.write("int.npy", npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1, 1), }", &[0; 8]));
+    s.write("nan.npy", npy(&header("(1, 2)"), &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f]));
+    s.write("none.npy", npy(&header("(0, 2)"), &[]));
+    refused(&s, "distance tera.npy b.csv", &["tera.npy", "promises 1000000000 × 1000000", "32 bytes follow"]);
+    refused(&s, "distance short.npy b.csv", &["short.npy", "promises 2 × 2", "31 bytes"]);
+    refused(&s, "distance cut.npy b.csv", &["cut.npy", "cut short"]);
+    refused(&s, "distance magic.npy b.csv", &["magic.npy", "does not begin like one"]);
+    refused(&s, "distance int.npy b.csv", &["int.npy", "float32 or float64", "'<i8'"]);
+    refused(&s, "distance nan.npy b.csv", &["nan.npy", "finite", "row 1, column 2", "NaN"]);
+    refused(&s, "distance none.npy b.csv", &["none.npy", "at least one point", "0 × 2"]);
+}
+
+#[test]
+fn weights_that_are_not_weights() {
+    let s = Scratch::new();
+    for (name, text) in [
+        ("negative", "1\n-1\n1\n"),
+        ("zero", "0\n0\n0\n"),
+        ("few", "1\n1\n"),
+        ("nan", "1\nnan\n1\n"),
+        ("wide", "1,2\n3,4\n"),
+    ] {
+        s.write(&format!("{name}.txt"), text);
+    }
+    refused(
+        &s,
+        "distance a.csv b.csv --source-weights negative.txt",
+        &["negative.txt", "not negative", "number 2 is -1"],
+    );
+    refused(
+        &s,
+        "distance a.csv b.csv --source-weights zero.txt",
+        &["zero.txt", "positive finite sum", "is 0"],
+    );
+    refused(
+        &s,
+        "distance a.csv b.csv --source-weights few.txt",
+        &["few.txt", "one weight a point", "2 weights for 3 points"],
+    );
+    refused(&s, "distance a.csv b.csv --target-weights nan.txt", &["nan.txt:2", "finite", "'nan'"]);
+    refused(&s, "distance a.csv b.csv --source-weights wide.txt", &["wide.txt", "2 × 2"]);
+    refused(&s, "distance a.csv b.csv --source-weights gone.txt", &["gone.txt", "No such file"]);
+}
+
+#[test]
+fn parameters_out_of_range() {
+    let s = Scratch::new();
+    for (options, parts) in [
+        ("--k 0", &["--k", "between 1", "is 0"][..]),
+        ("--metric srw --k 0", &["--k", "is 0"]),
+        ("--metric srw --k 3", &["--k", "size of the metric, 2", "is 3"]),
+        ("--k -1", &["--k", "-1"]),
+        ("--k x", &["--k", "'x'"]),
+        ("--groups 0", &["--groups", "between 1 and the number of features, 2", "is 0"]),
+        ("--groups 3", &["--groups", "2", "is 3"]),
+        ("--metric kl --lambda 0", &["--lambda", "positive", "is 0"]),
+        ("--metric ds --lambda -1", &["--lambda", "positive", "is -1"]),
+        ("--metric features --lambda nan", &["--lambda", "NaN"]),
+        ("--metric rkp --rho 0.5", &["--rho", "at least 1", "is 0.5"]),
+        ("--metric rkp --rho nan", &["--rho", "NaN"]),
+        ("--metric nope", &["--metric", "nope"]),
+        ("--solver fast", &["--solver", "corrective", "is fast"]),
+        ("--tol -1", &["--tol", "not negative", "-1"]),
+        ("--max-iter 0", &["--max-iter", "at least 1", "is 0"]),
+        ("--entropy -0.1", &["--entropy", "not negative", "-0.1"]),
+        ("--threads 0", &["--threads", "at least 1", "is 0"]),
+        ("--grouping random", &["--grouping random", "--groups"]),
+        ("--grouping nowhere.txt", &["nowhere.txt", "No such file"]),
+        ("--frobnicate", &["--frobnicate"]),
+    ] {
+        refused(&s, &format!("distance a.csv b.csv {options}"), parts);
+    }
+    refused(&s, "distance a.csv", &["TARGET"]);
+    refused(&s, "pairwise a.csv", &["at least 2", "is 1"]);
+}
+
+#[test]
+fn priors_and_groupings_that_do_not_fit() {
+    let s = Scratch::new();
+    s.write("skew.csv", "1,0.5\n0.2,1\n");
+    s.write("indefinite.csv", "1,2\n2,1\n");
+    s.write("negative.csv", "1,-0.5\n-0.5,1\n");
+    s.write("large.csv", "1,0,0\n0,1,0\n0,0,1\n");
+    s.write("zero.csv", "0,0\n0,1\n");
+    s.write("gap.txt", "0\n2\n");
+    s.write("long.txt", "0\n1\n0\n");
+    s.write("letters.txt", "0\nx\n");
+    let kl = "distance a.csv b.csv --metric kl --lambda 9 --prior";
+    refused(&s, &format!("{kl} skew.csv"), &["--prior", "symmetric", "0.5", "0.2"]);
+    refused(&s, &format!("{kl} indefinite.csv"), &["--prior", "positive semi-definite", "-1"]);
+    refused(&s, &format!("{kl} negative.csv"), &["--prior", "no negative entry", "-0.5"]);
+    refused(&s, &format!("{kl} large.csv"), &["--prior", "2 × 2", "3 × 3"]);
+    refused(&s, &format!("{kl} gone.csv"), &["gone.csv", "No such file"]);
+    refused(&s, "distance a.csv b.csv --metric ds --prior zero.csv", &["--prior", "zero row", "row 1"]);
+    refused(&s, "distance a.csv b.csv --grouping gap.txt", &["--grouping", "group 1 has no feature"]);
+    refused(&s, "distance a.csv b.csv --grouping long.txt", &["--grouping", "2 features", "3"]);
+    refused(&s, "distance a.csv b.csv --grouping letters.txt", &["letters.txt:2", "whole number", "'x'"]);
+}
+
+#[test]
+fn texts_without_known_words() {
+    let s = Scratch::new();
+    s.write("text.tsv", "ship\t1\nsea\t2\n");
+    s.write("other.tsv", "stone\t1\n");
+    s.write("broken.tsv", "ship 1\n");
+    s.write("minus.tsv", "ship\t-1\n");
+    s.write("nothing.tsv", "ship\t0\nsea\t0\n");
+    s.write("words.vec", "ship 1 0\nsea 0 1\n");
+    s.write("bad.vec", "ship 1 0\nsea 0\n");
+    refused(
+        &s,
+        "distance text.tsv other.tsv --embeddings words.vec",
+        &["other.tsv", "at least one word", "none of its 1"],
+    );
+    refused(&s, "distance text.tsv broken.tsv --embeddings words.vec", &["broken.tsv:1", "word<TAB>count"]);
+    refused(&s, "distance text.tsv minus.tsv --embeddings words.vec", &["minus.tsv:1", "'ship'", "'-1'"]);
+    refused(
+        &s,
+        "distance text.tsv nothing.tsv --embeddings words.vec",
+        &["nothing.tsv", "positive finite sum"],
+    );
+    refused(
+        &s,
+        "distance text.tsv text.tsv --embeddings bad.vec",
+        &["bad.vec:2", "'sea'", "must have 2 numbers, but has 1"],
+    );
+    refused(&s, "distance text.tsv text.tsv --embeddings gone.vec", &["gone.vec", "No such file"]);
+    refused(
+        &s,
+        "distance text.tsv text.tsv --embeddings words.vec --source-weights text.tsv",
+        &["--source-weights", "--embeddings"],
+    );
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_refused_before_the_work() {
+    let s = Scratch::new();
+    refused(
+        &s,
+        "distance a.csv b.csv --plan-out nowhere/plan.csv",
+        &["--plan-out", "nowhere/plan.csv", "No such file"],
+    );
+    refused(
+        &s,
+        "distance a.csv b.csv --metric-out metric.txt",
+        &["--metric-out", ".npy or .csv or .tsv", "metric.txt"],
+    );
+    refused(&s, "pairwise a.csv b.csv --out nowhere/m.csv", &["--out", "nowhere/m.csv"]);
+    refused(&s, "pairwise a.csv b.csv --heatmap map.jpg", &["--heatmap", ".svg or .png", "map.jpg"]);
+    // A refused run leaves nothing behind.
+    refused(&s, "distance a.csv gone.csv --plan-out plan.csv", &["gone.csv"]);
+    assert!(!s.path("plan.csv").exists());
+}
+
+#[test]
+fn overflow_says_which_lambda_is_safe() {
+    let s = Scratch::new();
+    s.write("far.csv", "500,0\n0,900\n");
+    let line = "distance a.csv far.csv --metric kl --lambda";
+    let message = s.refusal(&format!("{line} 1"));
+    assert!(message.contains("--lambda") && message.contains("overflows with λ = 1"), "{message}");
+    let safe = message.split("λ ≥ ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert_eq!(s.json(&format!("{line} {safe}"))["status"], "converged");
+}

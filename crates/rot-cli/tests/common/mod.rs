@@ -1,0 +1,69 @@
+//! The real binary in a scratch folder.
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// A folder with files in it, and `rot` run there.
+pub struct Scratch(TempDir);
+
+#[allow(dead_code, reason = "not every test binary uses every helper")]
+impl Scratch {
+    /// Two small clouds, `a.csv` and `b.csv`.
+    pub fn new() -> Self {
+        let scratch = Self(tempfile::tempdir().unwrap());
+        scratch.write("a.csv", "0,0\n1,0\n0,1\n");
+        scratch.write("b.csv", "0,2\n1,2\n0,3\n1,3\n");
+        scratch
+    }
+
+    pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), contents).unwrap();
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Runs a command line split at spaces.
+    pub fn run(&self, line: &str) -> Output {
+        Command::cargo_bin("rot")
+            .unwrap()
+            .current_dir(self.0.path())
+            .args(line.split_whitespace())
+            .output()
+            .unwrap()
+    }
+
+    /// Standard output of a command that must succeed.
+    pub fn out(&self, line: &str) -> String {
+        let output = self.run(line);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "rot {line}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The JSON object of a command that must succeed.
+    pub fn json(&self, line: &str) -> serde_json::Value {
+        let out = self.out(&format!("{line} --json"));
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("rot {line} --json: {error}: {out}"))
+    }
+
+    /// The message of a command that must be refused: one line, exit code 2, nothing on standard output.
+    pub fn refusal(&self, line: &str) -> String {
+        let output = self.run(line);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "rot {line}: {error}");
+        assert!(output.stdout.is_empty(), "rot {line} printed something");
+        let complaints: Vec<_> = error.lines().filter(|line| !line.starts_with("rot: note:")).collect();
+        assert_eq!(complaints.len(), 1, "rot {line}: {error}");
+        assert!(!error.contains("panicked"), "rot {line}: {error}");
+        complaints[0].to_owned()
+    }
+}

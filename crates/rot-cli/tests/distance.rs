@@ -1,0 +1,222 @@
+//! `rot distance` as a user runs it.
+
+mod common;
+
+use common::Scratch;
+use serde_json::Value;
+
+fn number(object: &Value, key: &str) -> f64 {
+    object[key].as_f64().unwrap_or_else(|| panic!("{key} in {object}"))
+}
+
+#[test]
+fn json_has_every_promised_key_and_a_true_bracket() {
+    let scratch = Scratch::new();
+    for metric in ["w2", "p", "p-power", "kl", "ds", "features", "srw", "rkp"] {
+        let json = scratch.json(&format!("distance a.csv b.csv --metric {metric} --lambda 5"));
+        for key in ["value", "lower_bound", "gap", "relative_gap", "transport_cost", "seconds", "entropy"] {
+            number(&json, key);
+        }
+        assert_eq!(json["metric"], metric);
+        assert_eq!(json["status"], "converged");
+        for (key, expected) in [("n_source", 3), ("n_target", 4), ("dim", 2), ("groups", 2)] {
+            assert_eq!(json[key], expected);
+        }
+        assert!(number(&json, "iterations") >= 1.0 && number(&json, "oracle_calls") >= 1.0);
+        assert!(number(&json, "lower_bound") <= number(&json, "value"));
+        let gap = number(&json, "value") - number(&json, "lower_bound");
+        assert!((number(&json, "gap") - gap).abs() <= 1e-12);
+    }
+}
+
+#[test]
+fn values_are_those_of_the_closed_forms() {
+    let scratch = Scratch::new();
+    scratch.write("s.csv", "1,2\n");
+    scratch.write("t.csv", "4,6\n");
+    // One point each: V = (3,4)(3,4)ᵀ.
+    for (options, expected) in [
+        ("--metric w2", 25.0),
+        ("", 25.0),
+        ("--k 2", (81.0_f64.powi(2) + 2.0 * 144.0_f64.powi(2) + 256.0_f64.powi(2)).sqrt().sqrt()),
+        ("--metric p-power", 625.0),
+        ("--metric srw", 25.0),
+        ("--metric rkp --rho inf", 25.0),
+        ("--metric kl --lambda 10", 10.0 * (0.9_f64.exp_m1() + 1.6_f64.exp_m1())),
+        ("--metric features --lambda 10", 10.0 * (0.9_f64.exp() + 1.6_f64.exp()).ln() - 10.0),
+        ("--metric p --groups 1", 25.0),
+    ] {
+        let value = number(&scratch.json(&format!("distance s.csv t.csv {options}")), "value");
+        assert!((value - expected).abs() <= 1e-9 * expected, "{options}: {value} is not {expected}");
+    }
+}
+
+#[test]
+fn entropy_is_in_the_value_and_the_plain_cost_beside_it() {
+    let scratch = Scratch::new();
+    let json = scratch.json("distance a.csv b.csv --entropy 0.1 --metric w2 --tol 1e-6");
+    let exact = scratch.json("distance a.csv b.csv --metric w2");
+    assert_eq!(json["entropy"], 0.1);
+    // Σ γ ln γ < 0 lowers the value, and the plan is no better than the exact one.
+    assert!(number(&json, "value") < number(&exact, "value"));
+    assert!(number(&json, "unregularised_value") >= number(&exact, "value") - 1e-12);
+    assert!((number(&json, "transport_cost") - number(&json, "unregularised_value")).abs() < 1e-9);
+}
+
+#[test]
+fn every_solver_agrees_and_says_how_it_ended() {
+    let scratch = Scratch::new();
+    let best = number(&scratch.json("distance a.csv b.csv --tol 1e-8"), "value");
+    for solver in ["auto", "classic", "line-search", "corrective"] {
+        let json = scratch.json(&format!("distance a.csv b.csv --solver {solver} --tol 1e-3"));
+        assert!(number(&json, "lower_bound") <= best + 1e-9 && number(&json, "value") >= best - 1e-6);
+    }
+    let output = scratch.run("distance a.csv b.csv --solver classic --tol 1e-15 --max-iter 2 --json");
+    assert!(output.status.success());
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["status"], "max-iterations");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--max-iter 2 reached at relative gap"));
+}
+
+#[test]
+fn points_come_as_npy_csv_and_tsv_with_or_without_header() {
+    let scratch = Scratch::new();
+    scratch.write("a.tsv", "x\ty\n0\t0\n1\t0\n0\t1\n");
+    let mut npy = b"\x93NUMPY\x01\x00\x3a\x00".to_vec();
+    npy.extend(format!("{:<57}\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2)}").bytes());
+    npy.extend([0.0_f32, 0.0, 1.0, 0.0, 0.0, 1.0].iter().flat_map(|x| x.to_le_bytes()));
+    scratch.write("a.npy", npy);
+    let values: Vec<_> = ["a.csv", "a.tsv", "a.npy"]
+        .map(|file| number(&scratch.json(&format!("distance {file} b.csv")), "value"))
+        .to_vec();
+    assert!(values.iter().all(|v| v.to_bits() == values[0].to_bits()), "{values:?}");
+}
+
+#[test]
+fn weights_are_normalised_and_that_is_said() {
+    let scratch = Scratch::new();
+    scratch.write("w.txt", "2\n1\n1\n");
+    let output = scratch.run("distance a.csv b.csv --source-weights w.txt --json");
+    assert!(output.status.success());
+    assert!(
+        String::from_utf8_lossy(&output.stderr)
+            .contains("w.txt: weights sum to 4; they were scaled to sum to 1")
+    );
+    // Doubling a weight is the same as doubling the point.
+    scratch.write("a2.csv", "0,0\n0,0\n1,0\n0,1\n");
+    let weighted: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let doubled = scratch.json("distance a2.csv b.csv");
+    assert!((number(&weighted, "value") - number(&doubled, "value")).abs() < 1e-3);
+}
+
+#[test]
+fn texts_are_compared_by_their_words() {
+    let scratch = Scratch::new();
+    scratch.write("one.tsv", "ship\t3\nsea\t1\nxyzzy\t2\n");
+    scratch.write("two.tsv", "boat\t2\nsea\t2\n");
+    scratch.write("words.vec", "4 2\nship 1 0\nboat 0.9 0.1\nsea 0 1\nland -1 0\n");
+    let output = scratch.run("distance one.tsv two.tsv --embeddings words.vec --metric w2 --json --explain");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("one.tsv: 1 of 3 words have no vector and are left out: xyzzy"), "{error}");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // ¾ ship, ¼ sea against ½ boat, ½ sea: half a unit to the boat, a quarter to the sea.
+    assert!((number(&json, "value") - (0.5 * 0.02 + 0.25 * 2.0)).abs() < 1e-12);
+    assert_eq!(json["explain"]["flows"][0]["from"], "ship");
+    assert_eq!(json["explain"]["flows"][0]["to"], "sea");
+}
+
+#[test]
+fn plan_and_metric_are_written_in_every_format() {
+    let scratch = Scratch::new();
+    scratch.out("distance a.csv b.csv --plan-out plan.csv --metric-out metric.csv");
+    let plan = scratch.read("plan.csv");
+    let masses: Vec<f64> =
+        plan.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(plan.lines().next(), Some("source,target,mass"));
+    assert!((masses.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    assert_eq!(scratch.read("metric.csv").lines().count(), 2);
+    scratch.out("distance a.csv b.csv --plan-out plan.npy --metric-out metric.npy");
+    let plan = robust_ot::data::read_npy(&scratch.path("plan.npy")).unwrap();
+    assert_eq!(plan.dim(), (3, 4));
+    assert!((plan.sum() - 1.0).abs() < 1e-12);
+    let metric = robust_ot::data::read_npy(&scratch.path("metric.npy")).unwrap();
+    assert!(
+        ((&metric * &metric).sum() - 1.0).abs() < 1e-12,
+        "the worst metric of p with k = 1 has unit norm"
+    );
+}
+
+#[test]
+fn explain_names_features_groups_and_flows() {
+    let scratch = Scratch::new();
+    scratch.write("x.csv", "height,width,depth\n0,0,0\n1,0,1\n");
+    scratch.write("y.csv", "height,width,depth\n0,4,0\n1,4,1\n");
+    let text = scratch.out("distance x.csv y.csv --explain");
+    assert!(text.contains("1.0000  width  (100.0 % of the cost)"), "{text}");
+    assert!(text.contains("11.1 % of its entries are above 1 % of the largest"), "{text}");
+    assert!(text.contains("row 1 → row 1"), "{text}");
+    let grouped = scratch.out("distance x.csv y.csv --explain --groups 2");
+    assert!(grouped.contains("group 1 (height to width)"), "{grouped}");
+}
+
+#[test]
+fn groupings_are_what_they_say() {
+    let scratch = Scratch::new();
+    scratch.write("x.csv", "0,0,0,0\n1,0,1,2\n");
+    scratch.write("y.csv", "0,4,0,1\n1,4,1,1\n");
+    scratch.write("groups.txt", "0\n1\n0\n1\n");
+    let value = |options: &str| number(&scratch.json(&format!("distance x.csv y.csv {options}")), "value");
+    let explicit = value("--grouping groups.txt");
+    assert!((explicit - value("--groups 2 --grouping interleaved")).abs() < 1e-12);
+    assert!(
+        (value("--groups 2 --grouping random --seed 3") - value("--groups 2 --grouping random --seed 3"))
+            .abs()
+            < 1e-15
+    );
+    assert_eq!(scratch.json("distance x.csv y.csv --groups 3")["groups"], 3);
+}
+
+#[test]
+fn a_prior_from_a_file_is_used() {
+    let scratch = Scratch::new();
+    scratch.write("eye.csv", "1,0\n0,1\n");
+    let value = |prior: &str| {
+        number(
+            &scratch.json(&format!("distance a.csv b.csv --metric kl --lambda 9 --prior {prior}")),
+            "value",
+        )
+    };
+    assert!((value("eye.csv") - value("eye")).abs() < 1e-12);
+    assert!(value("ones") > value("eye"));
+}
+
+#[test]
+fn the_answer_does_not_depend_on_the_number_of_threads() {
+    let scratch = Scratch::new();
+    let rows = |n: usize, f: f64| -> String {
+        (0..n)
+            .map(|i| format!("{},{},{}\n", (i as f64 * f).sin(), (i as f64).cos(), (i as f64 * f * f).sin()))
+            .collect()
+    };
+    scratch.write("x.csv", rows(150, 1.3));
+    scratch.write("y.csv", rows(170, 0.7));
+    for options in ["", "--entropy 0.05", "--metric srw --tol 1e-3"] {
+        let value = |threads: usize| {
+            let json = scratch.json(&format!("distance x.csv y.csv {options} --threads {threads}"));
+            (number(&json, "value").to_bits(), number(&json, "lower_bound").to_bits())
+        };
+        assert_eq!(value(1), value(2), "{options}");
+    }
+}
+
+#[test]
+fn help_and_version_are_there() {
+    let scratch = Scratch::new();
+    assert!(scratch.out("--version").starts_with("rot "));
+    let help = scratch.out("distance --help");
+    for option in
+        ["--metric", "--rho", "--prior", "--grouping", "--entropy", "--solver", "--plan-out", "--explain"]
+    {
+        assert!(help.contains(option), "{option}");
+    }
+}
