@@ -1,7 +1,8 @@
-"""Make the samples behind `rot demo`: readings of eight sensors on three days.
+"""Make the samples behind `rot demo` and the README: readings of eight sensors on five days.
 
 Tuesday's readings are monday's with a little noise on every sensor. Wednesday's are monday's with a common change
 of two sensors. The two changes are equally large in the plain sense (their W2 squared agrees within a few percent).
+On thursday the change has grown; on friday it is gone.
 
 Run: pip install numpy, then python tools/make_demo_data.py crates/rot-cli/assets/demo
 """
@@ -23,7 +24,12 @@ def main(folder: Path) -> None:
     change = rng.normal(1.0, 0.25, size=READINGS)
     wednesday[:, SENSORS.index("vibration")] += 1.0 * change
     wednesday[:, SENSORS.index("current")] -= 0.92 * change
-    for name, sample in [("monday", monday), ("tuesday", tuesday), ("wednesday", wednesday)]:
+    thursday = wednesday[rng.permutation(READINGS)] + 0.2 * rng.normal(size=monday.shape)
+    thursday[:, SENSORS.index("vibration")] += 0.4
+    thursday[:, SENSORS.index("current")] -= 0.4
+    friday = monday[rng.permutation(READINGS)] + 0.2 * rng.normal(size=monday.shape)
+    days = {"1-monday": monday, "2-tuesday": tuesday, "3-wednesday": wednesday, "4-thursday": thursday, "5-friday": friday}
+    for name, sample in days.items():
         np.savetxt(folder / f"{name}.csv", sample, fmt="%.2f", delimiter=",", header=",".join(SENSORS), comments="")
 
 

@@ -193,10 +193,9 @@ fn a_prior_from_a_file_is_used() {
 #[test]
 fn the_answer_does_not_depend_on_the_number_of_threads() {
     let scratch = Scratch::new();
-    let rows = |n: usize, f: f64| -> String {
-        (0..n)
-            .map(|i| format!("{},{},{}\n", (i as f64 * f).sin(), (i as f64).cos(), (i as f64 * f * f).sin()))
-            .collect()
+    let rows = |n: u32, f: f64| {
+        let row = |x: f64| format!("{},{},{}", (x * f).sin(), x.cos(), (x * f * f).sin());
+        (0..n).map(|i| row(f64::from(i))).collect::<Vec<_>>().join("\n")
     };
     scratch.write("x.csv", rows(150, 1.3));
     scratch.write("y.csv", rows(170, 0.7));

@@ -7,9 +7,9 @@ use common::Scratch;
 fn clouds() -> Scratch {
     let scratch = Scratch::new();
     for (name, shift) in [("one", 0.0), ("two", 0.1), ("far", 5.0)] {
-        let rows: String =
-            (0..12).map(|i| format!("{},{}\n", (i as f64).sin() + shift, (i as f64).cos())).collect();
-        scratch.write(&format!("{name}.csv"), rows);
+        let angles = (0..12).map(f64::from);
+        let rows: Vec<_> = angles.map(|x| format!("{},{}", x.sin() + shift, x.cos())).collect();
+        scratch.write(&format!("{name}.csv"), rows.join("\n"));
     }
     scratch
 }

@@ -231,16 +231,16 @@ impl MetricSet {
 
 impl fmt::Display for MetricSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::W2 => write!(f, "w2"),
-            Self::P { k } => write!(f, "p (k = {k})"),
-            Self::PPower { k } => write!(f, "p-power (k = {k})"),
-            Self::Kl { lambda, prior } => write!(f, "kl (λ = {lambda}, prior {prior})"),
-            Self::Ds { lambda, prior } => write!(f, "ds (λ = {lambda}, prior {prior})"),
-            Self::Features { lambda } => write!(f, "features (λ = {lambda})"),
-            Self::Srw { k } => write!(f, "srw (k = {k})"),
-            Self::Rkp { rho } => write!(f, "rkp (ρ = {rho})"),
-        }
+        f.pad(&match self {
+            Self::W2 => "w2".to_owned(),
+            Self::P { k } => format!("p (k = {k})"),
+            Self::PPower { k } => format!("p-power (k = {k})"),
+            Self::Kl { lambda, prior } => format!("kl (λ = {lambda}, prior {prior})"),
+            Self::Ds { lambda, prior } => format!("ds (λ = {lambda}, prior {prior})"),
+            Self::Features { lambda } => format!("features (λ = {lambda})"),
+            Self::Srw { k } => format!("srw (k = {k})"),
+            Self::Rkp { rho } => format!("rkp (ρ = {rho})"),
+        })
     }
 }
 

@@ -1,0 +1,17 @@
+# Everything a fresh machine with Rust needs: make demo, make test.
+.PHONY: demo test lint docs
+
+demo:
+	cargo run --release --locked --quiet --package rot-cli -- demo
+
+# Optimised, with debug assertions and overflow checks on; see [profile.test].
+test:
+	cargo test --workspace --locked
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# Formulas are set by KaTeX in the browser.
+docs:
+	RUSTDOCFLAGS="-D warnings --html-in-header $(CURDIR)/docs/katex.html" cargo doc --workspace --no-deps --locked
