@@ -24,7 +24,7 @@ Examples:
   rot distance x.npy y.npy --metric srw --k 2 --tol 1e-3 --json
   rot distance dunkirk.tsv titanic.tsv --embeddings words.vec --groups 10 --plan-out plan.csv")]
 pub struct Distance {
-    /// Points (.npy, .csv, .tsv; one a row) or, with --embeddings, word<TAB>count lines
+    /// Points (.npy, .csv, .tsv; one a row) or, with --embeddings, lines of word, tab, count
     source: PathBuf,
     /// The same for the target
     target: PathBuf,

@@ -242,7 +242,7 @@ impl SolverOptions {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Input")]
 pub struct TextOptions {
-    /// Word vectors (fastText, word2vec or GloVe text format): the inputs are then word<TAB>count files
+    /// Word vectors (fastText, word2vec or GloVe text format): the inputs are then lines of word, tab, count
     #[arg(long, value_name = "FILE.vec")]
     pub embeddings: Option<PathBuf>,
 }

@@ -29,7 +29,7 @@ Examples:
   rot pairwise *.csv --heatmap distances.svg
   rot pairwise scripts/*.tsv --embeddings words.vec --groups 10 --out distances.csv")]
 pub struct Pairwise {
-    /// Points (.npy, .csv, .tsv; one a row) or, with --embeddings, word<TAB>count lines
+    /// Points (.npy, .csv, .tsv; one a row) or, with --embeddings, lines of word, tab, count
     #[arg(required = true, num_args = 1.., value_name = "FILES")]
     files: Vec<PathBuf>,
     #[command(flatten)]
