@@ -8,12 +8,8 @@ use ndarray::{Array1, Array2, ArrayView2, Axis};
 
 use crate::error::{Error, Result};
 use crate::grouping::Grouping;
-use crate::linalg::{product, product_into};
+use crate::linalg::product;
 use crate::measure::Measure;
-use crate::transport::PlanEntry;
-
-/// Entries of a sparse plan whose displacements are formed at a time.
-const ENTRIES_A_BLOCK: usize = 256;
 
 /// Two point sets seen through their differences.
 ///
@@ -167,28 +163,6 @@ impl Displacements {
         symmetrised(&self.shared - &cross - cross.t())
     }
 
-    /// V of a sparse plan, from the differences themselves: nothing cancels, and V is exactly 0 when nothing moves.
-    ///
-    /// # Panics
-    /// When an entry lies outside m × n.
-    pub fn moment_of_entries(&self, plan: &[PlanEntry]) -> Array2<f64> {
-        let width = self.source.ncols();
-        let mut moment = Array2::zeros((self.groups, self.groups));
-        let mut part = Array2::zeros((self.groups, self.groups));
-        for block in plan.chunks(ENTRIES_A_BLOCK) {
-            let mut differences = Array2::zeros((block.len(), width));
-            for (mut difference, entry) in differences.axis_iter_mut(Axis(0)).zip(block) {
-                let scale = entry.mass.sqrt();
-                let ends = self.source.row(entry.row).into_iter().zip(self.target.row(entry.column));
-                difference.iter_mut().zip(ends).for_each(|(d, (s, t))| *d = scale * (s - t));
-            }
-            let differences = by_slots(&differences, self.groups);
-            product_into(part.view_mut(), differences.t(), differences);
-            moment += &part;
-        }
-        symmetrised(moment)
-    }
-
     /// V of the independent plan a bᵀ.
     pub fn independent_moment(&self) -> &Array2<f64> {
         &self.independent
@@ -213,7 +187,7 @@ impl Displacements {
 }
 
 /// Points as (number · slots) × groups.
-fn by_slots(points: &Array2<f64>, groups: usize) -> ArrayView2<'_, f64> {
+pub(crate) fn by_slots(points: &Array2<f64>, groups: usize) -> ArrayView2<'_, f64> {
     let rows = points.len() / groups;
     points.view().into_shape_with_order((rows, groups)).expect("points are row-major, slots × groups wide")
 }
@@ -228,7 +202,7 @@ fn lay_out(points: &Array2<f64>, centre: &Array1<f64>, grouping: &Grouping) -> A
     laid
 }
 
-fn symmetrised(a: Array2<f64>) -> Array2<f64> {
+pub(crate) fn symmetrised(a: Array2<f64>) -> Array2<f64> {
     let transposed = a.t().to_owned();
     (a + transposed) * 0.5
 }
@@ -242,6 +216,7 @@ mod tests {
     use super::*;
     use crate::linalg::inner;
     use crate::testing::{measure, metric, plan};
+    use crate::transport::PlanEntry;
 
     /// U straight from its definition, feature by feature.
     fn brute_force(

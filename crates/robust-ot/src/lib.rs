@@ -33,6 +33,7 @@
 //! gap. Results are the same for any number of threads.
 
 pub mod data;
+mod differences;
 mod displacement;
 mod error;
 mod grouping;

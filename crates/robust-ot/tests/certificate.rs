@@ -128,3 +128,33 @@ fn settings_out_of_range_are_refused() {
         assert!(problem.clone().with_entropy(entropy).is_err());
     }
 }
+
+#[test]
+fn small_distances_between_far_clusters_are_certified() {
+    // Two clusters 2e5 apart; within each, points move by a few tenths. Matrix products alone would lose them.
+    let near = measure(8, 3, 11);
+    let moved = |shift: f64| {
+        let mut points = near.points() * 0.3 + shift;
+        points.slice_mut(ndarray::s![..4, ..]).mapv_inplace(|x| x + 2e5);
+        Measure::uniform(points).unwrap()
+    };
+    let (source, target) = (moved(0.0), moved(0.25));
+    for set in sets(3) {
+        let solution =
+            Problem::new(&source, &target, set.clone()).unwrap().solve(&Settings::default()).unwrap();
+        assert_eq!(solution.status, Status::Converged, "{set}: {}", solution.relative_gap);
+    }
+    // A shift is optimally undone point by point: W2² = d · 0.25².
+    let w2 = Problem::new(&source, &target, MetricSet::W2).unwrap().solve(&Settings::default()).unwrap();
+    assert_abs_diff_eq!(w2.value, 3.0 * 0.0625, epsilon = 1e-6);
+}
+
+#[test]
+fn entropy_alone_converges_where_nothing_can_move() {
+    let here = Measure::uniform(ndarray::Array2::ones((5, 3))).unwrap();
+    let problem = Problem::new(&here, &here, MetricSet::P { k: 1 }).unwrap().with_entropy(0.1).unwrap();
+    let solution = problem.solve(&Settings::default()).unwrap();
+    assert_eq!(solution.status, Status::Converged);
+    // Σ γ ln γ of the independent plan.
+    assert_abs_diff_eq!(solution.value, -0.1 * 25f64.ln(), epsilon = 1e-9);
+}

@@ -13,14 +13,17 @@ const ROW_SUM_LIMIT: f64 = 1e-10;
 /// Near the solution the error halves at least each time, because M is positive semi-definite.
 const MAX_ITERATIONS: usize = 2000;
 
-/// M*_ab = exp(L_ab + u_a + u_b) with L = ln M₀ + V/λ, and u from the damped fixed point
-/// u ← ½(u − ln Σ_b e^{L_ab + u_b}).
+/// M*_ab = exp(L_ab + u_a + u_b), with u from the damped fixed point u ← ½(u − ln Σ_b e^{L_ab + u_b}).
 ///
-/// h = λ(Σ M* − 2 Σ u − Σ M₀), the dual value: an upper bound of h for any u.
+/// Any multiple of the rows can go into u, so L = ln M₀ + (V_ab − ½V_aa − ½V_bb)/λ, which is at most ln M₀ since V is
+/// positive semi-definite: large moments cost no digits. h = tr V + λ(Σ M* − 2 Σ u − Σ M₀), the dual value: an upper
+/// bound of h for any u.
 pub(super) fn doubly_stochastic(moment: &Array2<f64>, lambda: f64, prior: &Prior) -> Result<WorstCase> {
     let size = moment.nrows();
-    let exponents =
-        Array2::from_shape_fn((size, size), |(a, b)| prior.entry(a, b).ln() + moment[[a, b]] / lambda);
+    let exponents = Array2::from_shape_fn((size, size), |(a, b)| {
+        let apart = moment[[a, b]] - 0.5 * (moment[[a, a]] + moment[[b, b]]);
+        prior.entry(a, b).ln() + apart / lambda
+    });
     let mut u = exponents.diag().mapv(|l| -0.5 * l);
     let mut best = (f64::INFINITY, u.clone());
     let mut since_best = 0;
@@ -44,7 +47,7 @@ pub(super) fn doubly_stochastic(moment: &Array2<f64>, lambda: f64, prior: &Prior
         return Err(Error::Scaling { lambda, residual });
     }
     let metric = Array2::from_shape_fn((size, size), |(a, b)| (exponents[[a, b]] + u[a] + u[b]).exp());
-    let value = lambda * (metric.sum() - 2.0 * u.sum() - prior.total(size));
+    let value = moment.diag().sum() + lambda * (metric.sum() - 2.0 * u.sum() - prior.total(size));
     Ok(WorstCase::new(value, metric))
 }
 

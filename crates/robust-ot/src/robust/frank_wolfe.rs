@@ -27,6 +27,11 @@ const PROGRESS: f64 = 0.99;
 /// within this many iterations has stalled.
 const PATIENCE: usize = 100;
 
+/// A gap within this factor of the rounding that was charged cannot shrink further.
+const AT_ROUNDING: f64 = 2.0;
+/// With entropy, ⟨V, M⟩ below this part of λ_γ counts as nothing to measure the gap against.
+const NEGLIGIBLE: f64 = 1e-8;
+
 /// Solves a problem whose parameters are checked.
 pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Interrupt) -> Result<Solution> {
     let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
@@ -61,11 +66,13 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
 
         let moment = active.moment();
         let worst = set.evaluate(&moment)?;
-        let bound = entropy * active.entropy_bound();
+        // Moments of entropic plans come from products, whose rounding the upper bound must cover.
+        let rounding = if *entropy > 0.0 { maps.rounding(&worst.metric) } else { 0.0 };
+        let bound = entropy * active.entropy_bound() + rounding;
         if worst.value + bound < best.value {
             best = Best {
                 value: worst.value + bound,
-                scale: inner(&worst.metric, &moment),
+                scale: inner(&worst.metric, &moment).max(NEGLIGIBLE * entropy),
                 active: active.clone(),
             };
         }
@@ -75,7 +82,11 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
         promise = inner(&moment, &metric) + bound;
         oracle.sharpen(answer.own_gap, model.outlook(bounds.gap(), promise));
 
-        if let Some(status) = bounds.status(settings, best.scale, history.len(), interrupt) {
+        let mut status = bounds.status(settings, best.scale, history.len(), interrupt);
+        if status.is_none() && bounds.gap() <= AT_ROUNDING * answer.rounding && !oracle.take_care(maps) {
+            status = Some(Status::Stalled);
+        }
+        if let Some(status) = status {
             let moment = best.active.moment();
             let worst = set.evaluate(&moment)?;
             let unregularised = worst.value;

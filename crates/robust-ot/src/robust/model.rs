@@ -3,7 +3,7 @@
 
 use ndarray::Array2;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metric::curvature::Curvature;
 use crate::metric::fantope::Proximal;
 use crate::metric::{MetricSet, WorstCase};
@@ -64,8 +64,13 @@ impl<'a> Model<'a> {
     pub(super) fn first_metric(&self, independent: &Array2<f64>) -> Result<(Array2<f64>, f64)> {
         match self {
             Self::Smooth(set) => {
-                let worst = set.evaluate(independent)?;
-                let penalty = MetricSet::penalty(independent, &worst);
+                // The independent plan moves mass furthest; where e^{V/λ} overflows there, begin at the prior, V = 0.
+                let nothing = Array2::zeros(independent.dim());
+                let (moment, worst) = match set.evaluate(independent) {
+                    Err(Error::Overflow { .. }) => (&nothing, set.evaluate(&nothing)?),
+                    worst => (independent, worst?),
+                };
+                let penalty = MetricSet::penalty(moment, &worst);
                 Ok((worst.metric, penalty))
             }
             Self::Bundle { prox, .. } => Ok((prox.centre.clone(), 0.0)),

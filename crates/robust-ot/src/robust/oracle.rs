@@ -26,7 +26,7 @@ const ROWS_A_BLOCK: usize = 64;
 /// use robust_ot::Oracle;
 ///
 /// let exact = Oracle::new(&[0.5, 0.5], &[1.0], 0.0)?;
-/// assert!(matches!(exact, Oracle::NetworkSimplex(_)));
+/// assert!(matches!(exact, Oracle::NetworkSimplex { .. }));
 /// let entropic = Oracle::new(&[0.5, 0.5], &[1.0], 0.1)?;
 /// assert!(matches!(entropic, Oracle::Sinkhorn { .. }));
 /// # Ok::<(), robust_ot::Error>(())
@@ -34,7 +34,12 @@ const ROWS_A_BLOCK: usize = 64;
 #[derive(Debug, Clone)]
 pub enum Oracle {
     /// Exact plans.
-    NetworkSimplex(NetworkSimplex),
+    NetworkSimplex {
+        /// The solver.
+        simplex: NetworkSimplex,
+        /// Whether costs come from the differences themselves.
+        careful: bool,
+    },
     /// Entropic plans.
     Sinkhorn {
         /// The solver.
@@ -52,6 +57,8 @@ pub(super) struct Answer {
     pub(super) vertex: Vertex,
     /// A lower bound of min_γ ⟨C(M), γ⟩ + λ Ω(γ), rounding charged.
     pub(super) dual: f64,
+    /// How much of that bound was charged to rounding.
+    pub(super) rounding: f64,
     /// How far the plan's value may lie above the optimum of this linear problem.
     pub(super) own_gap: f64,
     pub(super) source_potential: Array1<f64>,
@@ -65,7 +72,7 @@ impl Oracle {
     /// When the weights are not fit for transport or the entropy is negative.
     pub fn new(a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
         if entropy == 0.0 {
-            return Ok(Self::NetworkSimplex(NetworkSimplex::new(a, b)?));
+            return Ok(Self::NetworkSimplex { simplex: NetworkSimplex::new(a, b)?, careful: false });
         }
         Ok(Self::Sinkhorn { sinkhorn: Sinkhorn::new(a, b, entropy)?, entropy, tolerance: FIRST_TOLERANCE })
     }
@@ -78,16 +85,20 @@ impl Oracle {
         metric: &Array2<f64>,
         interrupt: &Interrupt,
     ) -> Result<Answer> {
-        let cost = maps.cost(metric);
-        let rounding = maps.rounding(metric);
         match self {
-            Self::NetworkSimplex(simplex) => {
+            Self::NetworkSimplex { simplex, careful } => {
+                let (cost, rounding) = if *careful {
+                    (maps.cost_from_differences(metric), 0.0)
+                } else {
+                    (maps.cost(metric), maps.rounding(metric))
+                };
                 let solution = simplex.solve(&cost, interrupt)?;
                 let moment = maps.moment_of_entries(&solution.plan);
                 let dual = weighted_sum(weights.0, &solution.source_potential)
                     + weighted_sum(weights.1, &solution.target_potential)
                     - rounding;
                 Ok(Answer {
+                    rounding,
                     own_gap: inner(metric, &moment) - dual,
                     vertex: Vertex { moment, entropy: 0.0, plan: VertexPlan::Sparse(solution.plan) },
                     dual,
@@ -96,12 +107,15 @@ impl Oracle {
                 })
             }
             Self::Sinkhorn { sinkhorn, entropy: weight, tolerance } => {
+                let cost = maps.cost(metric);
                 sinkhorn.solve(&cost, *tolerance, MAX_SWEEPS, interrupt)?;
                 let plan = sinkhorn.feasible_plan(&cost);
                 let (moment, entropy) = measure_plan(maps, &plan, &cost);
                 let (source_potential, target_potential) = sinkhorn.potentials();
-                let dual = sinkhorn.dual_value() - sinkhorn.rounding() - rounding;
+                let rounding = sinkhorn.rounding() + maps.rounding(metric);
+                let dual = sinkhorn.dual_value() - rounding;
                 Ok(Answer {
+                    rounding,
                     own_gap: inner(metric, &moment) + *weight * entropy - dual,
                     vertex: Vertex {
                         moment,
@@ -113,6 +127,17 @@ impl Oracle {
                     target_potential,
                 })
             }
+        }
+    }
+
+    /// Leaves the matrix product for the differences, where that is possible: says whether anything changed.
+    pub(super) fn take_care(&mut self, maps: &Displacements) -> bool {
+        match self {
+            Self::NetworkSimplex { careful, .. } if !*careful && maps.differences_are_affordable() => {
+                *careful = true;
+                true
+            }
+            _ => false,
         }
     }
 

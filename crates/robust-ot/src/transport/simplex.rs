@@ -118,7 +118,7 @@ impl NetworkSimplex {
     fn run(&mut self, arcs: &[f64], interrupt: &Interrupt) -> (usize, bool) {
         let n = self.columns.len();
         let largest = arcs.iter().fold(0.0_f64, |top, c| top.max(c.abs()));
-        let tolerance = PRICE_TOLERANCE * largest;
+        let mut tolerance = PRICE_TOLERANCE * largest;
         // No cycle through the root pays while a demand is met through it.
         let penalty =
             if self.warm { 0.0 } else { 2.0 * largest.max(f64::MIN_POSITIVE) * (self.rows.len() + n) as f64 };
@@ -137,8 +137,10 @@ impl NetworkSimplex {
             if pivots == before {
                 break;
             }
-            // All demands are met, so the penalty has left the tree: take it and all drift out of the potentials.
+            // All demands are met, so the penalty has left the tree: take it and all drift out of the potentials. A
+            // reduced cost can be negative only where C_ij is below |π_i| + |π_j|, and rounds like those.
             self.tree.refresh_potentials(cost, 0.0);
+            tolerance = tolerance.min(8.0 * f64::EPSILON * self.tree.largest_potential());
         }
         (pivots, true)
     }

@@ -68,6 +68,11 @@ impl Tree {
         self.potential[..self.root()].split_at(self.sources)
     }
 
+    /// max |π|.
+    pub(super) fn largest_potential(&self) -> f64 {
+        self.potential.iter().fold(0.0, |top, p| p.abs().max(top))
+    }
+
     /// (source, target, flow) of every tree arc between points.
     pub(super) fn arcs(&self) -> impl Iterator<Item = (usize, usize, i64)> + '_ {
         (0..self.root()).filter(|&v| self.nodes[v].parent as usize != self.root()).map(|v| {

@@ -1,0 +1,106 @@
+//! Moments and costs from the differences $s_i - t_j$ themselves: nothing cancels, so that a small distance between
+//! large coordinates keeps its digits. Affordable for sparse plans always, for whole cost matrices when they are small.
+
+use ndarray::parallel::prelude::*;
+use ndarray::{Array2, Axis};
+
+use crate::displacement::{Displacements, by_slots, symmetrised};
+use crate::linalg::product_into;
+use crate::transport::PlanEntry;
+
+/// Entries of a sparse plan whose displacements are formed at a time.
+const ENTRIES_A_BLOCK: usize = 256;
+/// The most multiplications a cost matrix from differences may take: some seconds.
+const LARGEST_WORK: f64 = 2e10;
+
+impl Displacements {
+    /// V of a sparse plan, from the differences themselves: nothing cancels, and V is exactly 0 when nothing moves.
+    ///
+    /// # Panics
+    /// When an entry lies outside m × n.
+    pub fn moment_of_entries(&self, plan: &[PlanEntry]) -> Array2<f64> {
+        let ((source, target), groups) = (self.points(), self.size());
+        let width = source.ncols();
+        let mut moment = Array2::zeros((groups, groups));
+        let mut part = Array2::zeros((groups, groups));
+        for block in plan.chunks(ENTRIES_A_BLOCK) {
+            let mut differences = Array2::zeros((block.len(), width));
+            for (mut difference, entry) in differences.axis_iter_mut(Axis(0)).zip(block) {
+                let scale = entry.mass.sqrt();
+                let ends = source.row(entry.row).into_iter().zip(target.row(entry.column));
+                difference.iter_mut().zip(ends).for_each(|(d, (s, t))| *d = scale * (s - t));
+            }
+            let differences = by_slots(&differences, groups);
+            product_into(part.view_mut(), differences.t(), differences);
+            moment += &part;
+        }
+        symmetrised(moment)
+    }
+
+    /// Whether [`Displacements::cost_from_differences`] takes seconds rather than minutes.
+    pub(crate) fn differences_are_affordable(&self) -> bool {
+        let ((source, target), groups) = (self.points(), self.size());
+        (source.len() as f64) * (target.nrows() as f64) * (groups as f64) <= LARGEST_WORK
+    }
+
+    /// C(M), each entry less a bound of its own rounding: an optimum of these costs is a lower bound as it stands.
+    ///
+    /// |fl(δᵀMδ) − δᵀMδ| ≤ κ Σ_ab |M_ab| |δ_a| |δ_b| ≤ κ Σ_a ρ_a δ_a², with ρ the row sums of |M|.
+    pub(crate) fn cost_from_differences(&self, metric: &Array2<f64>) -> Array2<f64> {
+        let ((source, target), groups) = (self.points(), self.size());
+        let kappa = (source.ncols() + groups + 8) as f64 * f64::EPSILON;
+        let rows = metric.mapv(f64::abs).sum_axis(Axis(1)) * kappa;
+        let mut cost = Array2::zeros((source.nrows(), target.nrows()));
+        cost.axis_iter_mut(Axis(0)).into_par_iter().zip(source.axis_iter(Axis(0))).for_each(
+            |(mut costs, s)| {
+                let mut difference = vec![0.0; source.ncols()];
+                for (cost, t) in costs.iter_mut().zip(target.rows()) {
+                    difference.iter_mut().zip(s.iter().zip(t)).for_each(|(d, (s, t))| *d = s - t);
+                    for slot in difference.chunks_exact(groups) {
+                        for (a, &d) in slot.iter().enumerate().filter(|(_, d)| **d != 0.0) {
+                            let turned: f64 = metric.row(a).iter().zip(slot).map(|(m, d)| m * d).sum();
+                            *cost += d * turned - rows[a] * d * d;
+                        }
+                    }
+                }
+            },
+        );
+        cost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use approx::assert_relative_eq;
+    use ndarray::array;
+
+    use super::*;
+    use crate::grouping::Grouping;
+    use crate::measure::Measure;
+    use crate::testing::{measure, metric};
+
+    #[test]
+    fn both_routes_to_the_costs_agree() {
+        let (source, target) = (measure(5, 7, 1), measure(6, 7, 2));
+        for grouping in [Grouping::none(7), Grouping::random(7, 3, 4).unwrap()] {
+            let maps = Displacements::new(&source, &target, &grouping).unwrap();
+            let metric = metric(maps.size(), 3);
+            assert_relative_eq!(
+                maps.cost_from_differences(&metric),
+                maps.cost(&metric),
+                max_relative = 1e-11
+            );
+        }
+    }
+
+    #[test]
+    fn small_differences_of_large_coordinates_keep_their_digits() {
+        let far = 1048576.0;
+        let source = Measure::uniform(array![[far, 0.0], [-far, 0.0]]).unwrap();
+        let target = Measure::uniform(array![[far + 0.0009765625, 0.0], [-far, 0.0009765625]]).unwrap();
+        let maps = Displacements::new(&source, &target, &Grouping::none(2)).unwrap();
+        let cost = maps.cost_from_differences(&Array2::eye(2));
+        assert_relative_eq!(cost[[0, 0]], 0.0009765625_f64.powi(2), max_relative = 1e-6);
+        assert!(cost[[0, 0]] <= 0.0009765625_f64.powi(2));
+    }
+}
