@@ -23,8 +23,8 @@ use crate::measure::Measure;
 /// let source = Measure::uniform(array![[0.0, 0.0]])?;
 /// let target = Measure::uniform(array![[3.0, 4.0], [0.0, 1.0]])?;
 /// let displacements = Displacements::new(&source, &target, &Grouping::none(2))?;
-/// assert_eq!(displacements.cost(&array![[1.0, 0.0], [0.0, 1.0]]), array![[25.0, 1.0]]);
-/// assert_eq!(displacements.moment(&array![[0.5, 0.5]]), array![[4.5, 6.0], [6.0, 8.5]]);
+/// assert_eq!(displacements.cost(&array![[1.0, 0.0], [0.0, 1.0]])?, array![[25.0, 1.0]]);
+/// assert_eq!(displacements.moment(&array![[0.5, 0.5]])?, array![[4.5, 6.0], [6.0, 8.5]]);
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -73,11 +73,8 @@ impl Displacements {
         source_weights: &Array1<f64>,
         target_weights: &Array1<f64>,
     ) -> Self {
-        let second = |points: &Array2<f64>, weights: &Array1<f64>| {
-            let scaled = points * &weights.view().insert_axis(Axis(1));
-            product(by_slots(&scaled, groups).t(), by_slots(points, groups))
-        };
-        let shared = second(&source, source_weights) + second(&target, target_weights);
+        let shared =
+            second_moment(&source, source_weights, groups) + second_moment(&target, target_weights, groups);
         let first = |points: &Array2<f64>, weights: &Array1<f64>| weights.dot(points).insert_axis(Axis(0));
         let source_mean = first(&source, source_weights);
         let target_mean = first(&target, target_weights);
@@ -106,11 +103,17 @@ impl Displacements {
         (&self.source, &self.target)
     }
 
-    /// C(M) = α ⊕ β − 2 (S M) Tᵀ with α_i = s_iᵀ M s_i and β_j = t_jᵀ M t_j.
+    /// C(M), m × n.
     ///
-    /// # Panics
+    /// # Errors
     /// When M is not of size r × r.
-    pub fn cost(&self, metric: &Array2<f64>) -> Array2<f64> {
+    pub fn cost(&self, metric: &Array2<f64>) -> Result<Array2<f64>> {
+        check_shape("the metric", metric, (self.groups, self.groups))?;
+        Ok(self.cost_matrix(metric))
+    }
+
+    /// C(M) = α ⊕ β − 2 (S M) Tᵀ with α_i = s_iᵀ M s_i and β_j = t_jᵀ M t_j.
+    pub(crate) fn cost_matrix(&self, metric: &Array2<f64>) -> Array2<f64> {
         let (moved, alpha) = self.moved(&self.source, metric);
         let (_, beta) = self.moved(&self.target, metric);
         let mut cost = product(moved.view(), self.target.t());
@@ -143,18 +146,16 @@ impl Displacements {
 
     /// V of a dense plan. One m × n × d product.
     ///
-    /// # Panics
+    /// # Errors
     /// When γ is not m × n.
-    pub fn moment(&self, plan: &Array2<f64>) -> Array2<f64> {
+    pub fn moment(&self, plan: &Array2<f64>) -> Result<Array2<f64>> {
+        check_shape("the plan", plan, (self.source_len(), self.target_len()))?;
         let spread = product(plan.view(), self.target.view());
-        let second = |points: &Array2<f64>, mass: &Array1<f64>| {
-            let scaled = points * &mass.view().insert_axis(Axis(1));
-            product(by_slots(&scaled, self.groups).t(), by_slots(points, self.groups))
-        };
-        let own =
-            second(&self.source, &plan.sum_axis(Axis(1))) + second(&self.target, &plan.sum_axis(Axis(0)));
+        let (rows, columns) = (plan.sum_axis(Axis(1)), plan.sum_axis(Axis(0)));
+        let own = second_moment(&self.source, &rows, self.groups)
+            + second_moment(&self.target, &columns, self.groups);
         let cross = product(by_slots(&self.source, self.groups).t(), by_slots(&spread, self.groups));
-        symmetrised(own - &cross - cross.t())
+        Ok(symmetrised(own - &cross - cross.t()))
     }
 
     /// V of a plan with the right marginals, from the rows of γT.
@@ -168,7 +169,7 @@ impl Displacements {
         &self.independent
     }
 
-    /// The largest V_aa that any plan between these points can have.
+    /// A bound of every V_aa that a plan between these points can have.
     pub(crate) fn largest_moment(&self) -> f64 {
         let range = |points: &Array2<f64>, pick: fn(f64, f64) -> f64, start: f64| {
             points.map_axis(Axis(0), |column| column.fold(start, |best, &x| pick(best, x)))
@@ -184,6 +185,20 @@ impl Displacements {
         }
         by_group.into_iter().fold(0.0, f64::max)
     }
+}
+
+fn check_shape(name: &'static str, matrix: &Array2<f64>, (rows, columns): (usize, usize)) -> Result<()> {
+    if matrix.dim() == (rows, columns) {
+        return Ok(());
+    }
+    let found = format!("{} × {}", matrix.nrows(), matrix.ncols());
+    Err(Error::Shape { name, expected: format!("{rows} × {columns}"), found })
+}
+
+/// Xᵀ diag(w) X over points and slots.
+fn second_moment(points: &Array2<f64>, weights: &Array1<f64>, groups: usize) -> Array2<f64> {
+    let scaled = points * &weights.view().insert_axis(Axis(1));
+    product(by_slots(&scaled, groups).t(), by_slots(points, groups))
 }
 
 /// Points as (number · slots) × groups.
@@ -249,7 +264,7 @@ mod tests {
             let maps = Displacements::new(&source, &target, &grouping).unwrap();
             let plan = plan(&source, &target, seed);
             let expected = brute_force(&source, &target, &grouping, &plan);
-            assert_abs_diff_eq!(maps.moment(&plan), expected, epsilon = 1e-10);
+            assert_abs_diff_eq!(maps.moment(&plan).unwrap(), expected, epsilon = 1e-10);
             let entries: Vec<_> = plan.indexed_iter()
                 .map(|((row, column), &mass)| PlanEntry { row, column, mass }).collect();
             assert_abs_diff_eq!(maps.moment_of_entries(&entries), expected, epsilon = 1e-10);
@@ -264,8 +279,8 @@ mod tests {
             let (source, target) = (measure(m, d, seed), measure(n, d, seed + 1));
             let maps = Displacements::new(&source, &target, &Grouping::random(d, r.min(d), seed).unwrap()).unwrap();
             let (plan, metric) = (plan(&source, &target, seed), metric(maps.size(), seed));
-            let cost = maps.cost(&metric);
-            assert_relative_eq!(inner(&cost, &plan), inner(&metric, &maps.moment(&plan)), epsilon = 1e-9);
+            let cost = maps.cost(&metric).unwrap();
+            assert_relative_eq!(inner(&cost, &plan), inner(&metric, &maps.moment(&plan).unwrap()), epsilon = 1e-9);
         }
     }
 
@@ -280,7 +295,7 @@ mod tests {
         );
         let far = Displacements::new(&shifted(source), &shifted(target), &Grouping::none(2));
         let eye = Array2::eye(2);
-        assert_abs_diff_eq!(near.unwrap().cost(&eye), far.unwrap().cost(&eye), epsilon = 1e-14);
+        assert_abs_diff_eq!(near.unwrap().cost_matrix(&eye), far.unwrap().cost_matrix(&eye), epsilon = 1e-14);
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Distance {
         object.insert("gap".into(), json!(solution.gap));
         object.insert("relative_gap".into(), json!(solution.relative_gap));
         object.insert("transport_cost".into(), json!(solution.transport_cost));
-        object.insert("unregularised_value".into(), json!(solution.unregularised));
+        object.insert("unregularised_value".into(), json!(solution.unregularised_value));
         object.insert("status".into(), json!(solution.status.name()));
         object.insert("iterations".into(), json!(solution.iterations));
         object.insert("oracle_calls".into(), json!(solution.oracle_calls));
@@ -145,7 +145,7 @@ fn print(
     writeln!(out, "distance   {value:.6}")?;
     writeln!(out, "certified  {lower_bound:.6} ≤ W ≤ {value:.6}, relative gap {relative_gap:.1e}")?;
     if metric.entropy() > 0.0 {
-        let without = solution.unregularised;
+        let without = solution.unregularised_value;
         writeln!(
             out,
             "entropy    {} in the objective; the plan costs {without:.6} without it",

@@ -120,7 +120,7 @@ fn flows(
     target: &Input,
     grouping: &Grouping,
 ) -> Result<Vec<Flow>, Failure> {
-    let cost = Displacements::new(&source.measure, &target.measure, grouping)?.cost(&solution.metric);
+    let cost = Displacements::new(&source.measure, &target.measure, grouping)?.cost(&solution.metric)?;
     let mut plan = solution.plan();
     plan.sort_by(|x, y| {
         let spent = |e: &robust_ot::PlanEntry| e.mass * cost[[e.row, e.column]];

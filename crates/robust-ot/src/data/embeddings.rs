@@ -34,13 +34,18 @@ impl Embeddings {
         let mut reader = BufReader::with_capacity(1 << 20, open(path)?);
         let mut bytes = Vec::new();
         let (mut dim, mut vectors) = (None, HashMap::new());
+        let starts: HashSet<&[u8]> = wanted.iter().map(|word| first_field(word.as_bytes())).collect();
         for number in 1.. {
             bytes.clear();
             if reader.read_until(b'\n', &mut bytes).map_err(|source| io_error(path, source))? == 0 {
                 break;
             }
+            // Most lines of a large file are of other words; a glance at the first field is enough for those.
+            if dim.is_some() && !starts.contains(first_field(&bytes)) {
+                continue;
+            }
             let line = String::from_utf8_lossy(&bytes);
-            let line = line.trim();
+            let line = line.trim_start_matches('\u{feff}').trim();
             if line.is_empty() {
                 continue;
             }
@@ -83,6 +88,11 @@ impl Embeddings {
     }
 }
 
+/// The bytes before the first white space.
+fn first_field(line: &[u8]) -> &[u8] {
+    line.split(u8::is_ascii_whitespace).next().unwrap_or(line)
+}
+
 /// d, if a line is `count d`.
 fn promised_dim(line: &str) -> Option<usize> {
     let mut fields = line.split_whitespace();
@@ -100,8 +110,9 @@ fn vector(
     let (word, numbers) = fields.split_at(fields.len().saturating_sub(dim).max(1));
     let word = word.join(" ");
     if !wanted.contains(word.as_str()) || numbers.len() != dim {
-        // A line of another length matters only if its word does.
-        return if wanted.contains(fields[0]) && fields.len() != dim + 1 {
+        // A line of another length matters if its word does and nothing but numbers follow; more words are another entry.
+        let all_numbers = fields[1..].iter().all(|field| field.parse::<f64>().is_ok());
+        return if wanted.contains(fields[0]) && fields.len() != dim + 1 && all_numbers {
             Err(format!(
                 "the vector of '{}' must have {dim} numbers, but has {}",
                 fields[0],
@@ -134,8 +145,9 @@ mod tests {
 
     #[test]
     fn with_and_without_a_header_and_with_spaces_in_words() {
-        for text in ["2 2\nsea 1 2\n. . . 3 4\n", "sea 1 2\n. . . 3 4\n"] {
-            let vectors = read(text, &["sea", ". . ."]).unwrap();
+        for text in ["3 2\nsea 1 2\n. . . 3 4\nat name@example.com 5 6\n", "sea 1 2\n. . . 3 4\nat x 5 6\n"] {
+            let vectors = read(text, &["sea", ". . .", "at"]).unwrap();
+            assert_eq!(vectors.get("at"), None);
             assert_eq!(vectors.dim(), 2);
             assert_eq!(vectors.get("sea").unwrap(), [1.0, 2.0]);
             assert_eq!(vectors.get(". . .").unwrap(), [3.0, 4.0]);

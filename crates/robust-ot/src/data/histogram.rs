@@ -28,6 +28,17 @@ pub struct Histogram {
     pub counts: Vec<f64>,
 }
 
+/// A text as a measure on word vectors; see [`Histogram::embed`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Embedded {
+    /// One point a known word, weighted by its count.
+    pub measure: Measure,
+    /// The known words, in the order of the points.
+    pub words: Vec<String>,
+    /// The words without a vector.
+    pub unknown: Vec<String>,
+}
+
 impl Histogram {
     /// Reads `word<TAB>count` lines.
     ///
@@ -45,12 +56,16 @@ impl Histogram {
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
         let (mut words, mut counts) = (Vec::new(), Vec::new());
         let mut places = HashMap::new();
+        let text = text.trim_start_matches('\u{feff}');
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let refuse = |message: String| Err(line_error(path, at + 1, message));
             let Some((word, count)) = line.split_once('\t') else {
                 return refuse(format!("a line must be word<TAB>count, but is '{line}'"));
             };
             let (word, count) = (word.trim(), count.trim());
+            if word.is_empty() {
+                return refuse(format!("a word must stand before the tab, but the line is '{line}'"));
+            }
             let value = match count.parse::<f64>() {
                 Ok(value) if value.is_finite() && value >= 0.0 => value,
                 _ => {
@@ -75,11 +90,27 @@ impl Histogram {
         Ok(Self { words, counts })
     }
 
-    /// The measure on the vectors of the known words, those words, and the words without a vector.
+    /// The measure on the vectors of the known words.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use std::collections::HashSet;
+    /// use std::path::Path;
+    /// use robust_ot::data::{Embeddings, Histogram};
+    /// let path = dir.path().join("words.vec");
+    /// std::fs::write(&path, "sea 1 0\nship 0 1\n").unwrap();
+    /// let text = Histogram::parse("ship\t3\nsea\t1\nxyzzy\t2\n", Path::new("text.tsv"))?;
+    /// let vectors = Embeddings::read(&path, &text.words.iter().map(String::as_str).collect::<HashSet<_>>())?;
+    /// let embedded = text.embed(&vectors, Path::new("text.tsv"))?;
+    /// assert_eq!(embedded.words, ["ship", "sea"]);
+    /// assert_eq!(embedded.unknown, ["xyzzy"]);
+    /// assert_eq!(embedded.measure.weights()[0], 0.75);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
     ///
     /// # Errors
     /// When no word has a vector, or the known ones have no weight.
-    pub fn embed(&self, embeddings: &Embeddings, path: &Path) -> Result<(Measure, Vec<String>, Vec<String>)> {
+    pub fn embed(&self, embeddings: &Embeddings, path: &Path) -> Result<Embedded> {
         let (mut known, mut unknown, mut counts, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (word, &count) in self.words.iter().zip(&self.counts) {
             match embeddings.get(word) {
@@ -100,7 +131,7 @@ impl Histogram {
             .map_err(|error| format_error(path, error.to_string()))?;
         let measure =
             Measure::new(points, Array1::from(counts)).map_err(|e| format_error(path, e.to_string()))?;
-        Ok((measure, known, unknown))
+        Ok(Embedded { measure, words: known, unknown })
     }
 }
 
@@ -119,6 +150,7 @@ mod tests {
             message("a\t1\nb\t-2\n")
                 .contains("t.tsv:2: the count of 'b' must be a number from 0 on, but is '-2'")
         );
+        assert!(message("\t3\n").contains("a word must stand before the tab"));
         assert!(message("a\tNaN\n").contains("'NaN'"));
         assert!(message("\n").contains("is empty"));
     }

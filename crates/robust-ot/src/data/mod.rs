@@ -14,7 +14,7 @@ use std::path::Path;
 use ndarray::{Array1, Array2};
 
 pub use self::embeddings::Embeddings;
-pub use self::histogram::Histogram;
+pub use self::histogram::{Embedded, Histogram};
 pub use self::npy::{read_npy, write_npy};
 pub use self::table::{Table, read_table, write_table};
 use crate::error::{Error, Result};
@@ -65,6 +65,14 @@ pub fn read_vector(path: &Path) -> Result<Array1<f64>> {
 }
 
 /// A matrix from `.npy`, `.csv`, `.tsv` or any other text with comma-separated rows.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// let path = dir.path().join("prior.csv");
+/// std::fs::write(&path, "1,0.5\n0.5,1\n").unwrap();
+/// assert_eq!(robust_ot::data::read_matrix(&path)?[[0, 1]], 0.5);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
 ///
 /// # Errors
 /// When the file cannot be read or is not a rectangle of numbers.

@@ -74,12 +74,20 @@ pub fn read_table(path: &Path) -> Result<Table> {
     Ok(Table { values: values.map_err(|error| format_error(path, error.to_string()))?, names })
 }
 
-/// A field as a number; a byte order mark before the first one is not part of it.
 fn number(field: &str) -> Option<f64> {
-    field.trim_start_matches('\u{feff}').parse().ok()
+    field.parse().ok()
 }
 
-/// Writes a table; numbers survive reading them back to the last bit.
+/// Writes a header, if it is not empty, and rows of fields.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// let path = dir.path().join("plan.csv");
+/// let row = vec!["ship".to_owned(), "boat, small".to_owned(), "0.5".to_owned()];
+/// robust_ot::data::write_table(&path, &[], std::iter::once(row))?;
+/// assert_eq!(std::fs::read_to_string(&path).unwrap(), "ship,\"boat, small\",0.5\n");
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
 ///
 /// # Errors
 /// When the file cannot be written.

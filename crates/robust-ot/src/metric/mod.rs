@@ -96,7 +96,7 @@ pub enum MetricSet {
 /// use ndarray::array;
 /// use robust_ot::MetricSet;
 ///
-/// let worst = MetricSet::W2.worst_case(&array![[1.0, 9.0], [9.0, 2.0]])?;
+/// let worst = MetricSet::W2.worst_case(&array![[1.0, 0.5], [0.5, 2.0]])?;
 /// assert_eq!(worst.value, 3.0);
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
@@ -169,9 +169,22 @@ impl MetricSet {
     /// h(V) and M*(V) for a symmetric positive semi-definite V.
     ///
     /// # Errors
-    /// When the parameters do not fit V, or the metric is not representable.
+    /// When V is not a square of finite numbers, the parameters do not fit it, or the metric is not representable.
     pub fn worst_case(&self, moment: &Array2<f64>) -> Result<WorstCase> {
-        self.check(moment.nrows())?;
+        let (rows, columns) = moment.dim();
+        if rows != columns || rows == 0 || !moment.iter().all(|v| v.is_finite()) {
+            let found = if rows == columns && rows > 0 {
+                "not finite".into()
+            } else {
+                format!("{rows} × {columns}")
+            };
+            return Err(Error::Shape {
+                name: "the moment",
+                expected: "square, not empty and finite".into(),
+                found,
+            });
+        }
+        self.check(rows)?;
         self.evaluate(moment)
     }
 
@@ -223,9 +236,19 @@ impl MetricSet {
         matches!(self, Self::Srw { .. } | Self::Rkp { .. })
     }
 
-    /// The penalty of M*(V): ⟨V, M*⟩ − h(V).
-    pub(crate) fn penalty(moment: &Array2<f64>, worst: &WorstCase) -> f64 {
-        inner(moment, &worst.metric) - worst.value
+    /// The penalty of M*(V), ⟨V, M*⟩ − h(V), from above: rounding is added, and so is what the rows of a doubly
+    /// stochastic metric may miss.
+    pub(crate) fn penalty(&self, moment: &Array2<f64>, worst: &WorstCase) -> f64 {
+        let cost = inner(moment, &worst.metric);
+        let (penalty, accuracy) = match self {
+            Self::W2 => (0.0, 0.0),
+            Self::P { .. } | Self::Srw { .. } | Self::Rkp { .. } => (0.0, 16.0 * f64::EPSILON),
+            Self::Ds { .. } => (cost - worst.value, scaling::ROW_SUM_LIMIT),
+            Self::PPower { .. } | Self::Kl { .. } | Self::Features { .. } => {
+                (cost - worst.value, 16.0 * f64::EPSILON)
+            }
+        };
+        penalty + accuracy * (cost.abs() + worst.value.abs())
     }
 }
 

@@ -53,6 +53,9 @@ impl Prior {
                 return refuse("symmetric", format!("{} and {other}", found(a, b, value)));
             }
         }
+        if size == 0 {
+            return refuse("not empty", "it is".into());
+        }
         let smallest = Eigen::new(matrix)?.values[0];
         if smallest < -TOLERANCE * largest {
             return refuse("positive semi-definite", format!("has the eigenvalue {smallest:.6}"));
@@ -74,6 +77,9 @@ impl Prior {
     }
 
     /// One entry of M₀.
+    ///
+    /// # Panics
+    /// When the prior is a matrix and has no such entry.
     pub fn entry(&self, a: usize, b: usize) -> f64 {
         match self {
             Self::Eye => f64::from(u8::from(a == b)),

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// Row sums this close to one count as one.
 const ROW_SUM_TOLERANCE: f64 = 1e-13;
 /// The most that rounding may keep a row sum from one when the exponents are large.
-const ROW_SUM_LIMIT: f64 = 1e-10;
+pub(super) const ROW_SUM_LIMIT: f64 = 1e-12;
 /// Near the solution the error halves at least each time, because M is positive semi-definite.
 const MAX_ITERATIONS: usize = 2000;
 

@@ -113,7 +113,7 @@ proptest! {
         for set in sets(size, seed) {
             let worst = set.worst_case(&moment).unwrap();
             let rival = set.worst_case(&other).unwrap();
-            let value = inner(&moment, &rival.metric) - MetricSet::penalty(&other, &rival);
+            let value = inner(&moment, &rival.metric) - set.penalty(&other, &rival);
             prop_assert!(value <= worst.value + 1e-9 * (1.0 + worst.value.abs()), "{set}: {value} > {}", worst.value);
         }
     }

@@ -97,7 +97,7 @@ impl ActiveSet {
                     entries.iter().for_each(|e| total[[e.row, e.column]] += weight * e.mass);
                 }
                 VertexPlan::Entropic { metric, plan } => {
-                    let cost = maps.cost(metric);
+                    let cost = maps.cost_matrix(metric);
                     for i in 0..cost.nrows() {
                         plan.fill_row(i, row(&cost, i), &mut masses);
                         total

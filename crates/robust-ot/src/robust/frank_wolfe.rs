@@ -29,6 +29,8 @@ const PATIENCE: usize = 100;
 
 /// A gap within this factor of the rounding that was charged cannot shrink further.
 const AT_ROUNDING: f64 = 2.0;
+/// Relative accuracy of a sum of γ ln γ over a plan.
+const SUM_ACCURACY: f64 = 1e-14;
 /// With entropy, ⟨V, M⟩ below this part of λ_γ counts as nothing to measure the gap against.
 const NEGLIGIBLE: f64 = 1e-8;
 
@@ -67,8 +69,10 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
         let moment = active.moment();
         let worst = set.evaluate(&moment)?;
         // Moments of entropic plans come from products, whose rounding the upper bound must cover.
-        let rounding = if *entropy > 0.0 { maps.rounding(&worst.metric) } else { 0.0 };
-        let bound = entropy * active.entropy_bound() + rounding;
+        let omega = entropy * active.entropy_bound();
+        let rounding =
+            if *entropy > 0.0 { maps.rounding(&worst.metric) + SUM_ACCURACY * omega.abs() } else { 0.0 };
+        let bound = omega + rounding;
         if worst.value + bound < best.value {
             best = Best {
                 value: worst.value + bound,
@@ -78,7 +82,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
         }
         bounds.set_value(best.value);
         history.push(bounds.step(history.len() + 1));
-        (metric, penalty) = model.next_metric(&moment)?;
+        (metric, penalty) = model.next_metric(&moment, worst)?;
         promise = inner(&moment, &metric) + bound;
         oracle.sharpen(answer.own_gap, model.outlook(bounds.gap(), promise));
 
@@ -89,7 +93,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
         if let Some(status) = status {
             let moment = best.active.moment();
             let worst = set.evaluate(&moment)?;
-            let unregularised = worst.value;
+            let unregularised_value = worst.value;
             let metric = model.final_metric(worst);
             return Ok(Solution {
                 value: bounds.value,
@@ -97,7 +101,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
                 gap: bounds.gap(),
                 relative_gap: bounds.relative_gap(best.scale),
                 transport_cost: inner(&metric, &moment),
-                unregularised,
+                unregularised_value,
                 status,
                 iterations: history.len(),
                 oracle_calls: history.len(),
@@ -145,10 +149,13 @@ impl Bounds {
         self.lower = self.lower.max(bound);
     }
 
-    /// The value of the current plan. Should rounding put it below the lower bound, that bound gives way.
+    /// The value of the best plan. Rounding is charged to either bound; should they be in the wrong order all the same,
+    /// as much as they overlap counts as gap.
     fn set_value(&mut self, value: f64) {
         self.value = value;
-        self.lower = self.lower.min(value);
+        if self.lower > value {
+            self.lower = value - (self.lower - value);
+        }
         if self.gap() <= PROGRESS * self.best_gap {
             self.best_gap = self.gap();
             self.since_progress = 0;

@@ -6,8 +6,8 @@ use super::model::Model;
 use crate::error::{Error, Result};
 use crate::linalg::inner;
 
-/// Halvings after which the bracket is as small as it gets.
-const MAX_EVALUATIONS: usize = 60;
+/// Evaluations after which the bracket is as small as it gets; every second one halves it at least.
+const MAX_EVALUATIONS: usize = 100;
 
 /// The step θ at which the slope has fallen to `accuracy` times its start. `extra` is the slope of the linear part.
 ///
@@ -34,10 +34,11 @@ pub(super) fn line_search(
         return Ok(1.0);
     }
     let (mut low, mut at_low, mut high, mut at_high) = (0.0, start, 1.0, end);
-    for _ in 0..MAX_EVALUATIONS {
-        // A secant step, kept away from the ends so that the bracket always shrinks.
-        let secant = if at_high.is_finite() { at_low / (at_low - at_high) } else { 0.5 };
-        let theta = low + (high - low) * secant.clamp(0.1, 0.9);
+    for evaluation in 0..MAX_EVALUATIONS {
+        // Secant and bisection in turn: fast near the root, and never slower than half of bisection.
+        let secant =
+            if at_high.is_finite() && evaluation % 2 == 0 { at_low / (at_low - at_high) } else { 0.5 };
+        let theta = low + (high - low) * secant.clamp(0.01, 0.99);
         let at = slope(theta)?;
         if at.abs() <= enough || high - low <= f64::EPSILON {
             return Ok(theta);
@@ -49,4 +50,25 @@ pub(super) fn line_search(
         }
     }
     Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::array;
+
+    use super::*;
+    use crate::metric::MetricSet;
+
+    #[test]
+    fn the_slope_at_the_step_is_zero_however_steep_the_power() {
+        for k in [1, 2, 8, 50] {
+            let set = MetricSet::P { k };
+            let model = Model::new(&set, true, &array![[1.0, 0.0], [0.0, 1.0]]);
+            // From diag(1, 0.1) towards diag(0, 1): the norm is least where both entries agree.
+            let (from, direction) = (array![[1.0, 0.0], [0.0, 0.1]], array![[-1.0, 0.0], [0.0, 0.9]]);
+            let theta = line_search(&model, &from, &direction, 0.0, 1e-9).unwrap();
+            let at = set.worst_case(&(&from + &(&direction * theta))).unwrap();
+            assert!(inner(&at.metric, &direction).abs() <= 1e-8, "k = {k}: θ = {theta}");
+        }
+    }
 }

@@ -60,31 +60,34 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The metric to start from.
+    /// The metric to start from, and its penalty in the dual.
     pub(super) fn first_metric(&self, independent: &Array2<f64>) -> Result<(Array2<f64>, f64)> {
         match self {
-            Self::Smooth(set) => {
-                // The independent plan moves mass furthest; where e^{V/λ} overflows there, begin at the prior, V = 0.
-                let nothing = Array2::zeros(independent.dim());
-                let (moment, worst) = match set.evaluate(independent) {
-                    Err(Error::Overflow { .. }) => (&nothing, set.evaluate(&nothing)?),
-                    worst => (independent, worst?),
-                };
-                let penalty = MetricSet::penalty(moment, &worst);
-                Ok((worst.metric, penalty))
-            }
+            Self::Smooth(set) => match set.evaluate(independent) {
+                // The independent plan moves mass furthest. Where h is not representable there it may be at the optimum:
+                // begin with the plain metric, and take no bound from it.
+                Err(Error::Overflow { .. } | Error::Range { .. }) => {
+                    Ok((Array2::eye(independent.nrows()), f64::INFINITY))
+                }
+                worst => {
+                    let worst = worst?;
+                    let penalty = set.penalty(independent, &worst);
+                    Ok((worst.metric, penalty))
+                }
+            },
             Self::Bundle { prox, .. } => Ok((prox.centre.clone(), 0.0)),
         }
     }
 
-    /// The metric for the next oracle call and its penalty in the dual.
-    pub(super) fn next_metric(&self, moment: &Array2<f64>) -> Result<(Array2<f64>, f64)> {
-        let worst = self.evaluate(moment)?;
-        let penalty = match self {
-            Self::Smooth(_) => MetricSet::penalty(moment, &worst),
-            Self::Bundle { .. } => 0.0,
-        };
-        Ok((worst.metric, penalty))
+    /// The metric for the next oracle call, and its penalty in the dual. `worst` is h at this moment.
+    pub(super) fn next_metric(&self, moment: &Array2<f64>, worst: WorstCase) -> Result<(Array2<f64>, f64)> {
+        match self {
+            Self::Smooth(set) => {
+                let penalty = set.penalty(moment, &worst);
+                Ok((worst.metric, penalty))
+            }
+            Self::Bundle { prox, .. } => Ok((prox.evaluate(moment)?.metric, 0.0)),
+        }
     }
 
     /// The metric to report with a plan: the worst one for its moment, or the best one found where that is not unique.

@@ -7,48 +7,40 @@ use super::active::{Vertex, VertexPlan};
 use crate::displacement::Displacements;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
-use crate::linalg::inner;
-use crate::linalg::product_into;
-use crate::transport::{EntropicPlan, NetworkSimplex, Sinkhorn, row, weighted_sum};
+use crate::linalg::{inner, product_into};
+use crate::transport::{EntropicPlan, NetworkSimplex, PlanEntry, SimplexSolution, Sinkhorn, dual_value, row};
 
 /// The marginal error at which the first Sinkhorn solve stops; later ones follow the gap.
 const FIRST_TOLERANCE: f64 = 1e-3;
-/// Marginal errors below this are rounding.
-const SMALLEST_TOLERANCE: f64 = 1e-14;
+/// The marginal error that a plan by itself is solved to.
+const FINAL_TOLERANCE: f64 = 1e-9;
 /// The most sweeps of one Sinkhorn solve; the next call goes on from there.
 const MAX_SWEEPS: usize = 10_000;
 /// Rows of a plan that are formed at a time.
 const ROWS_A_BLOCK: usize = 64;
 
-/// Solves plain transport problems between two fixed measures, each call warm-started from the last.
+/// Solves plain transport problems between two fixed sets of weights, each call warm-started from the last: by the
+/// network simplex, or by Sinkhorn's iteration when there is entropy.
 ///
 /// ```
-/// use robust_ot::Oracle;
+/// use ndarray::array;
+/// use robust_ot::{Interrupt, Oracle};
 ///
-/// let exact = Oracle::new(&[0.5, 0.5], &[1.0], 0.0)?;
-/// assert!(matches!(exact, Oracle::NetworkSimplex { .. }));
-/// let entropic = Oracle::new(&[0.5, 0.5], &[1.0], 0.1)?;
-/// assert!(matches!(entropic, Oracle::Sinkhorn { .. }));
+/// let mut oracle = Oracle::new(&[0.5, 0.5], &[0.5, 0.5], 0.0)?;
+/// let plan = oracle.solve(&array![[0.0, 1.0], [1.0, 0.0]], &Interrupt::default())?;
+/// assert_eq!(plan.len(), 2);
+/// assert_eq!((plan[0].row, plan[0].column, plan[0].mass), (0, 0, 0.5));
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub enum Oracle {
-    /// Exact plans.
-    NetworkSimplex {
-        /// The solver.
-        simplex: NetworkSimplex,
-        /// Whether costs come from the differences themselves.
-        careful: bool,
-    },
-    /// Entropic plans.
-    Sinkhorn {
-        /// The solver.
-        sinkhorn: Sinkhorn,
-        /// λ_γ.
-        entropy: f64,
-        /// The marginal error its next solve may leave.
-        tolerance: f64,
-    },
+pub struct Oracle(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    /// `careful` takes costs from the differences themselves.
+    Exact { simplex: NetworkSimplex, careful: bool },
+    /// `tolerance` is the marginal error that the next solve may leave, `floor` the least that rounding allows.
+    Entropic { sinkhorn: Sinkhorn, entropy: f64, tolerance: f64, floor: f64 },
 }
 
 /// What an oracle call brings home.
@@ -72,9 +64,35 @@ impl Oracle {
     /// When the weights are not fit for transport or the entropy is negative.
     pub fn new(a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
         if entropy == 0.0 {
-            return Ok(Self::NetworkSimplex { simplex: NetworkSimplex::new(a, b)?, careful: false });
+            return Ok(Self(Kind::Exact { simplex: NetworkSimplex::new(a, b)?, careful: false }));
         }
-        Ok(Self::Sinkhorn { sinkhorn: Sinkhorn::new(a, b, entropy)?, entropy, tolerance: FIRST_TOLERANCE })
+        let floor = f64::EPSILON * 8.0 * (a.len() + b.len()) as f64;
+        let sinkhorn = Sinkhorn::new(a, b, entropy)?;
+        Ok(Self(Kind::Entropic { sinkhorn, entropy, tolerance: FIRST_TOLERANCE, floor }))
+    }
+
+    /// A feasible plan for one cost matrix: optimal without entropy; with it, the one that Sinkhorn reached, rounded to
+    /// the exact marginals.
+    ///
+    /// # Errors
+    /// When the costs are not m × n or not finite.
+    pub fn solve(&mut self, cost: &Array2<f64>, interrupt: &Interrupt) -> Result<Vec<PlanEntry>> {
+        match &mut self.0 {
+            Kind::Exact { simplex, .. } => Ok(simplex.solve(cost, interrupt)?.plan),
+            Kind::Entropic { sinkhorn, floor, .. } => {
+                sinkhorn.solve(cost, floor.max(FINAL_TOLERANCE), MAX_SWEEPS, interrupt)?;
+                let cost = cost.as_standard_layout().into_owned();
+                let plan = sinkhorn.feasible_plan(&cost);
+                let mut masses = vec![0.0; cost.ncols()];
+                let mut entries = Vec::new();
+                for i in 0..cost.nrows() {
+                    plan.fill_row(i, row(&cost, i), &mut masses);
+                    let moving = masses.iter().enumerate().filter(|(_, mass)| **mass > 0.0);
+                    entries.extend(moving.map(|(column, &mass)| PlanEntry { row: i, column, mass }));
+                }
+                Ok(entries)
+            }
+        }
     }
 
     /// Solves for the costs C(M) between the given points.
@@ -85,44 +103,48 @@ impl Oracle {
         metric: &Array2<f64>,
         interrupt: &Interrupt,
     ) -> Result<Answer> {
-        match self {
-            Self::NetworkSimplex { simplex, careful } => {
-                let (cost, rounding) = if *careful {
+        match &mut self.0 {
+            Kind::Exact { simplex, careful } => {
+                let (cost, of_cost) = if *careful {
                     (maps.cost_from_differences(metric), 0.0)
                 } else {
-                    (maps.cost(metric), maps.rounding(metric))
+                    (maps.cost_matrix(metric), maps.rounding(metric))
                 };
-                let solution = simplex.solve(&cost, interrupt)?;
-                let moment = maps.moment_of_entries(&solution.plan);
-                let dual = weighted_sum(weights.0, &solution.source_potential)
-                    + weighted_sum(weights.1, &solution.target_potential)
-                    - rounding;
+                let SimplexSolution { plan, source_potential, target_potential, .. } =
+                    simplex.solve(&cost, interrupt)?;
+                let (dual, of_dual) = dual_value(weights, (&source_potential, &target_potential));
+                let vertex = Vertex {
+                    moment: maps.moment_of_entries(&plan),
+                    entropy: 0.0,
+                    plan: VertexPlan::Sparse(plan),
+                };
+                let rounding = of_cost + of_dual;
+                let own_gap = inner(metric, &vertex.moment) - (dual - rounding);
                 Ok(Answer {
+                    vertex,
+                    dual: dual - rounding,
                     rounding,
-                    own_gap: inner(metric, &moment) - dual,
-                    vertex: Vertex { moment, entropy: 0.0, plan: VertexPlan::Sparse(solution.plan) },
-                    dual,
-                    source_potential: solution.source_potential,
-                    target_potential: solution.target_potential,
+                    own_gap,
+                    source_potential,
+                    target_potential,
                 })
             }
-            Self::Sinkhorn { sinkhorn, entropy: weight, tolerance } => {
-                let cost = maps.cost(metric);
+            Kind::Entropic { sinkhorn, entropy, tolerance, .. } => {
+                let cost = maps.cost_matrix(metric);
                 sinkhorn.solve(&cost, *tolerance, MAX_SWEEPS, interrupt)?;
                 let plan = sinkhorn.feasible_plan(&cost);
-                let (moment, entropy) = measure_plan(maps, &plan, &cost);
+                let (moment, of_plan) = measure_plan(maps, &plan, &cost);
                 let (source_potential, target_potential) = sinkhorn.potentials();
-                let rounding = sinkhorn.rounding() + maps.rounding(metric);
-                let dual = sinkhorn.dual_value() - rounding;
+                let (dual, of_dual) = sinkhorn.dual_value_and_rounding();
+                let rounding = of_dual + maps.rounding(metric);
+                let own_gap = inner(metric, &moment) + *entropy * of_plan - (dual - rounding);
+                let plan = VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) };
+                let vertex = Vertex { moment, entropy: of_plan, plan };
                 Ok(Answer {
+                    vertex,
+                    dual: dual - rounding,
                     rounding,
-                    own_gap: inner(metric, &moment) + *weight * entropy - dual,
-                    vertex: Vertex {
-                        moment,
-                        entropy,
-                        plan: VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) },
-                    },
-                    dual,
+                    own_gap,
                     source_potential,
                     target_potential,
                 })
@@ -132,8 +154,8 @@ impl Oracle {
 
     /// Leaves the matrix product for the differences, where that is possible: says whether anything changed.
     pub(super) fn take_care(&mut self, maps: &Displacements) -> bool {
-        match self {
-            Self::NetworkSimplex { careful, .. } if !*careful && maps.differences_are_affordable() => {
+        match &mut self.0 {
+            Kind::Exact { careful, .. } if !*careful && maps.differences_are_affordable() => {
                 *careful = true;
                 true
             }
@@ -143,9 +165,9 @@ impl Oracle {
 
     /// Asks the next Sinkhorn solve for more accuracy when the oracle's own gap makes up much of the whole.
     pub(super) fn sharpen(&mut self, own_gap: f64, gap: f64) {
-        let Self::Sinkhorn { tolerance, .. } = self else { return };
+        let Kind::Entropic { tolerance, floor, .. } = &mut self.0 else { return };
         if own_gap > 0.1 * gap {
-            *tolerance = (*tolerance * (0.05 * gap / own_gap).clamp(1e-3, 0.3)).max(SMALLEST_TOLERANCE);
+            *tolerance = (*tolerance * (0.05 * gap / own_gap).clamp(1e-3, 0.3)).max(*floor);
         }
     }
 }

@@ -52,7 +52,7 @@ pub struct Solution {
     /// ⟨C(M*), γ⟩ = ⟨M*, V⟩, without entropy or penalty.
     pub transport_cost: f64,
     /// h(V_γ): what the plan costs without entropy.
-    pub unregularised: f64,
+    pub unregularised_value: f64,
     /// How the solve ended.
     pub status: Status,
     /// Frank-Wolfe iterations.
@@ -63,7 +63,8 @@ pub struct Solution {
     pub metric: Array2<f64>,
     /// V_γ, r × r.
     pub moment: Array2<f64>,
-    /// Dual variables of the last plain transport problem, source side.
+    /// Dual variables of the last plain transport problem, source side. That problem's metric is the one before the last
+    /// step; with entropy, a point without weight has −∞.
     pub source_potential: Array1<f64>,
     /// Dual variables of the last plain transport problem, target side.
     pub target_potential: Array1<f64>,
@@ -75,6 +76,17 @@ pub struct Solution {
 
 impl Solution {
     /// The entries of the plan that carry mass, row by row. Exact plans are sparse; entropic ones are not.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot::{Measure, MetricSet, Problem, Settings};
+    ///
+    /// let (a, b) = (Measure::uniform(array![[0.0], [1.0]])?, Measure::uniform(array![[1.0], [0.0]])?);
+    /// let solution = Problem::new(&a, &b, MetricSet::W2)?.solve(&Settings::default())?;
+    /// let moves: Vec<_> = solution.plan().iter().map(|e| (e.row, e.column)).collect();
+    /// assert_eq!(moves, [(0, 1), (1, 0)]);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
     pub fn plan(&self) -> Vec<PlanEntry> {
         self.active.sparse_plan(&self.maps)
     }

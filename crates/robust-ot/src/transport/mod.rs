@@ -69,9 +69,20 @@ fn check_cost(cost: &ndarray::Array2<f64>, m: usize, n: usize) -> Result<()> {
     Ok(())
 }
 
+/// ⟨a, f⟩ + ⟨b, g⟩, and a bound of what rounding in sums and potentials can do to it.
+pub(crate) fn dual_value(
+    weights: (&Array1<f64>, &Array1<f64>),
+    potentials: (&Array1<f64>, &Array1<f64>),
+) -> (f64, f64) {
+    let value = weighted_sum(weights.0, potentials.0) + weighted_sum(weights.1, potentials.1);
+    let size = weighted_sum(weights.0, &potentials.0.mapv(f64::abs))
+        + weighted_sum(weights.1, &potentials.1.mapv(f64::abs));
+    (value, 8.0 * f64::EPSILON * size)
+}
+
 /// Σ x_i y_i with a running compensation (Neumaier), so that long sums do not blur a bound.
 /// A zero weight takes no part, whatever its potential.
-pub(crate) fn weighted_sum(weights: &Array1<f64>, values: &Array1<f64>) -> f64 {
+fn weighted_sum(weights: &Array1<f64>, values: &Array1<f64>) -> f64 {
     let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
     for (w, v) in weights.iter().zip(values).filter(|(w, _)| **w > 0.0) {
         let term = w * v;

@@ -17,6 +17,8 @@ const UNITS: f64 = (1_u64 << 62) as f64;
 const PRICE_TOLERANCE: f64 = 1e-14;
 /// Pivots between two looks at the interrupt flag.
 const PIVOTS_A_LOOK: usize = 256;
+/// More pivots a point than any real problem takes: beyond, rounding must have made them go in circles.
+const PIVOTS_A_POINT: usize = 10_000;
 /// Potentials are set anew at most this often before rounding is accepted as the limit.
 const MAX_REFRESHES: usize = 20;
 
@@ -64,18 +66,19 @@ pub struct NetworkSimplex {
 pub struct SimplexSolution {
     /// At most m + n − 1 entries, row by row, with the given marginals.
     pub plan: Vec<PlanEntry>,
-    /// f, feasible to the last bit: f_i + g_j ≤ C_ij.
+    /// f, feasible up to the last bit: f_i + g_j ≤ C_ij. Shifted so that half the mass has f ≤ 0.
     pub source_potential: Array1<f64>,
     /// g.
     pub target_potential: Array1<f64>,
     /// Number of pivots of this call.
     pub pivots: usize,
-    /// False when the solve was interrupted; the plan is feasible all the same.
+    /// False when the solve was interrupted or ran into its limit of pivots; the plan is feasible all the same.
     pub optimal: bool,
 }
 
 impl NetworkSimplex {
-    /// Takes weights with equal sums; a difference in rounding is evened out.
+    /// Takes weights with equal sums. Sums that differ by less than 1e-6, as those of single-precision weights do, are
+    /// evened out: the target is scaled to the mass of the source.
     ///
     /// # Errors
     /// When a weight is negative or not finite, all are zero, or the sums differ.
@@ -123,14 +126,14 @@ impl NetworkSimplex {
         let penalty =
             if self.warm { 0.0 } else { 2.0 * largest.max(f64::MIN_POSITIVE) * (self.rows.len() + n) as f64 };
         let cost = |i: usize, j: usize| arcs[i * n + j];
-        let mut pivots = 0;
+        let (mut pivots, limit) = (0, PIVOTS_A_POINT * (self.rows.len() + n));
         self.tree.refresh_potentials(cost, penalty);
         for _ in 0..MAX_REFRESHES {
             let before = pivots;
             while let Some((i, j, reduced)) = self.price(arcs, tolerance) {
                 self.tree.pivot(i, j, reduced);
                 pivots += 1;
-                if pivots % PIVOTS_A_LOOK == 0 && interrupt.is_raised() {
+                if pivots >= limit || (pivots % PIVOTS_A_LOOK == 0 && interrupt.is_raised()) {
                     return (pivots, false);
                 }
             }
@@ -177,11 +180,17 @@ impl NetworkSimplex {
     /// (f, g) with f_i + g_j ≤ C_ij for all points, weightless ones included, by two passes of the c-transform.
     fn feasible_potentials(&self, cost: &ndarray::ArrayView2<f64>) -> (Array1<f64>, Array1<f64>) {
         let (m, n) = cost.dim();
-        let (_, target) = self.tree.potentials();
+        let (source, target) = self.tree.potentials();
+        // The tree may hang from a far point of little weight; a shift by that distance would cost digits.
+        let shift = -weighted_median(source, self.rows.iter().map(|&i| self.a[i]));
         let mut f = Array1::from_elem(m, f64::INFINITY);
         for i in 0..m {
             let row = cost.row(i);
-            f[i] = self.columns.iter().zip(target).fold(f64::INFINITY, |best, (&j, g)| best.min(row[j] - g));
+            f[i] = self
+                .columns
+                .iter()
+                .zip(target)
+                .fold(f64::INFINITY, |best, (&j, g)| best.min(row[j] - (g - shift)));
         }
         let mut g = Array1::from_elem(n, f64::INFINITY);
         for i in 0..m {
@@ -227,6 +236,19 @@ impl NetworkSimplex {
         plan.sort_unstable_by_key(|entry| (entry.row, entry.column));
         plan
     }
+}
+
+/// The value below which half the weight lies.
+fn weighted_median(values: &[f64], weights: impl Iterator<Item = f64>) -> f64 {
+    let mut pairs: Vec<(f64, f64)> = values.iter().copied().zip(weights).collect();
+    pairs.sort_by(|x, y| x.0.total_cmp(&y.0));
+    let half = 0.5 * pairs.iter().map(|pair| pair.1).sum::<f64>();
+    let mut below = 0.0;
+    let middle = pairs.iter().find(|pair| {
+        below += pair.1;
+        below >= half
+    });
+    middle.map_or(0.0, |pair| pair.0)
 }
 
 /// Points with a positive weight below one unit.

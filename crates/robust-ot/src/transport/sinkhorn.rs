@@ -7,7 +7,7 @@ use ndarray::parallel::prelude::*;
 use ndarray::{Array1, Array2, Axis};
 
 use super::newton::direction;
-use super::{check_cost, normalised, weighted_sum};
+use super::{check_cost, dual_value, normalised};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::kernels::{add_scaled, exp_shifted, exponents};
@@ -22,6 +22,8 @@ const STAGE_TOLERANCE: f64 = 1e-2;
 const STAGE_ITERATIONS: usize = 50;
 /// Plain sweeps before Newton steps are tried, and after one has failed.
 const PLAIN_SWEEPS: usize = 20;
+/// An error without a new low for this many sweeps is as low as rounding lets it be.
+const PATIENCE: usize = 500;
 /// Newton steps hold the plan; beyond this many entries (256 MB) it is not held.
 const LARGEST_HELD_PLAN: usize = 1 << 25;
 /// A Newton step is shortened this often before it has failed.
@@ -62,7 +64,7 @@ pub struct Sinkhorn {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SinkhornReport {
-    /// Updates of both potentials, over all stages.
+    /// Sweeps over the cost matrix, and products with the plan inside Newton steps, over all stages.
     pub iterations: usize,
     /// Σ_j |(γᵀ1)_j − b_j|; rows are exact.
     pub marginal_error: f64,
@@ -71,7 +73,8 @@ pub struct SinkhornReport {
 }
 
 impl Sinkhorn {
-    /// Takes weights with equal sums and λ > 0.
+    /// Takes weights with equal sums and λ > 0. Both are scaled to sum one, and plans and values are those of the
+    /// problem between the scaled weights.
     ///
     /// # Errors
     /// When a weight is negative or not finite, all are zero, the sums differ, or λ is not positive.
@@ -105,7 +108,9 @@ impl Sinkhorn {
         interrupt: &Interrupt,
     ) -> Result<SinkhornReport> {
         check_cost(cost, self.a.len(), self.b.len())?;
-        let cost = &cost.as_standard_layout().into_owned();
+        if !cost.is_standard_layout() {
+            return self.solve(&cost.as_standard_layout().into_owned(), tolerance, max_iterations, interrupt);
+        }
         let mut iterations = 0;
         if !self.warm {
             let (low, high) =
@@ -138,10 +143,15 @@ impl Sinkhorn {
         interrupt: &Interrupt,
     ) -> (usize, f64) {
         let (mut iteration, mut plain_until) = (1, PLAIN_SWEEPS);
+        let (mut best, mut best_at) = (f64::INFINITY, 0);
         self.update_source(cost, epsilon);
         loop {
             let error = self.marginal_error();
-            if error <= tolerance || iteration >= limit || interrupt.is_raised() {
+            if error < best {
+                (best, best_at) = (error, iteration);
+            }
+            let stuck = iteration > best_at + PATIENCE;
+            if error <= tolerance || stuck || iteration >= limit || interrupt.is_raised() {
                 return (iteration, error);
             }
             if iteration >= plain_until && cost.len() <= LARGEST_HELD_PLAN {
@@ -169,7 +179,7 @@ impl Sinkhorn {
         let (direction, mut work) = direction(&plan, &self.a, &self.b, &self.columns, error.min(0.1));
         let slope = epsilon * direction.dot(&(&self.b - &self.columns));
         let start = (self.f.clone(), self.g.clone(), self.columns.clone());
-        let value = |s: &Self| weighted_sum(&s.a, &s.f) + weighted_sum(&s.b, &s.g);
+        let value = |s: &Self| dual_value((&s.a, &s.b), (&s.f, &s.g)).0;
         let before = value(self);
         for halving in 0..MAX_HALVINGS {
             let theta = 0.5_f64.powi(halving);
@@ -235,9 +245,10 @@ impl Sinkhorn {
                 self.g[j] += epsilon * (self.b[j] / self.columns[j]).ln();
                 continue;
             }
-            let exponent = |i: usize| self.a[i].ln() + (self.f[i] - cost[[i, j]]) / epsilon;
-            let largest = (0..self.a.len()).map(exponent).fold(f64::NEG_INFINITY, f64::max);
-            let sum: f64 = (0..self.a.len()).map(|i| (exponent(i) - largest).exp()).sum();
+            let exponents: Vec<f64> =
+                (0..self.a.len()).map(|i| self.a[i].ln() + (self.f[i] - cost[[i, j]]) / epsilon).collect();
+            let largest = exponents.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = exponents.iter().map(|x| (x - largest).exp()).sum();
             self.g[j] = -epsilon * (largest + sum.ln());
         }
     }
@@ -253,15 +264,13 @@ impl Sinkhorn {
     /// The dual value ⟨a, f⟩ + ⟨b, g⟩: a lower bound of the optimum for any potentials, since the rows of the plan
     /// are exact and its mass therefore one.
     pub fn dual_value(&self) -> f64 {
-        let (f, g) = self.potentials();
-        weighted_sum(&self.a, &f) + weighted_sum(&self.b, &g)
+        self.dual_value_and_rounding().0
     }
 
-    /// How far rounding in the potentials can move [`Sinkhorn::dual_value`], from above.
-    pub(crate) fn rounding(&self) -> f64 {
+    /// The dual value, and how far rounding can have moved it.
+    pub(crate) fn dual_value_and_rounding(&self) -> (f64, f64) {
         let (f, g) = self.potentials();
-        8.0 * f64::EPSILON
-            * (weighted_sum(&self.a, &f.mapv(f64::abs)) + weighted_sum(&self.b, &g.mapv(f64::abs)))
+        dual_value((&self.a, &self.b), (&f, &g))
     }
 
     /// The current plan, rounded to the exact marginals (Altschuler, Weed, Rigollet 2017).
@@ -270,8 +279,8 @@ impl Sinkhorn {
             self.columns.iter().zip(&self.b).map(|(sum, b)| if sum > b { b / sum } else { 1.0 }).collect();
         let mut plan = EntropicPlan {
             a: self.a.clone(),
-            f: self.f.clone(),
-            target: (&self.log_b + &(&self.g / self.regularisation) + column_scale.mapv(f64::ln)).to_vec(),
+            target: (&self.log_b + &(&self.g / self.regularisation)).to_vec(),
+            column_scale: column_scale.to_vec(),
             regularisation: self.regularisation,
             row_deficit: Array1::zeros(self.a.len()),
             column_deficit: Array1::zeros(self.b.len()),
@@ -289,13 +298,14 @@ impl Sinkhorn {
 }
 
 /// A feasible entropic plan that is never stored: its rows come from potentials and costs,
-/// γ_ij = a_i e^{(f_i − C_ij)/λ + target_j} + e_i e'_j.
+/// γ_ij = a_i y_j p_ij + e_i e'_j with p_ij ∝ e^{target_j − C_ij/λ} summing to one over j.
 #[derive(Debug, Clone)]
 pub(crate) struct EntropicPlan {
     a: Array1<f64>,
-    f: Array1<f64>,
-    /// ln b_j + g_j/λ + ln y_j, with y_j the factor that keeps column j within b_j.
+    /// ln b_j + g_j/λ.
     target: Vec<f64>,
+    /// y, the factor that keeps column j within b_j.
+    column_scale: Vec<f64>,
     regularisation: f64,
     row_deficit: Array1<f64>,
     column_deficit: Array1<f64>,
@@ -305,10 +315,11 @@ impl EntropicPlan {
     /// Row i of the plan.
     pub(crate) fn fill_row(&self, i: usize, cost: &[f64], masses: &mut [f64]) {
         let largest = exponents(masses, &self.target, cost, 1.0 / self.regularisation);
-        exp_shifted(masses, largest);
-        let scale = self.a[i] * (self.f[i] / self.regularisation + largest).exp();
+        let scale = self.a[i] / exp_shifted(masses, largest);
         let deficit = self.row_deficit[i];
-        masses.iter_mut().zip(&self.column_deficit).for_each(|(x, share)| *x = scale * *x + deficit * share);
+        for ((mass, y), share) in masses.iter_mut().zip(&self.column_scale).zip(&self.column_deficit) {
+            *mass = scale * y * *mass + deficit * share;
+        }
     }
 
     fn row_sums(&self, cost: &Array2<f64>) -> Array1<f64> {
