@@ -4,10 +4,11 @@ mod common;
 
 use approx::assert_abs_diff_eq;
 use common::{measure, sets};
-use ndarray::Axis;
+use ndarray::{Array2, Axis, array};
 use proptest::prelude::*;
 use robust_ot::{
-    Displacements, Grouping, Interrupt, Measure, MetricSet, Problem, Settings, Solution, Solver, Status,
+    Displacements, Grouping, Interrupt, Measure, MetricSet, Oracle, Problem, Settings, Solution, Solver,
+    Status,
 };
 
 fn accurate(problem: &Problem) -> Solution {
@@ -155,10 +156,70 @@ fn small_distances_between_far_clusters_are_certified() {
 
 #[test]
 fn entropy_alone_converges_where_nothing_can_move() {
-    let here = Measure::uniform(ndarray::Array2::ones((5, 3))).unwrap();
+    let here = Measure::uniform(Array2::ones((5, 3))).unwrap();
     let problem = Problem::new(&here, &here, MetricSet::P { k: 1 }).unwrap().with_entropy(0.1).unwrap();
     let solution = problem.solve(&Settings::default()).unwrap();
     assert_eq!(solution.status, Status::Converged);
     // Σ γ ln γ of the independent plan.
     assert_abs_diff_eq!(solution.value, -0.1 * 25f64.ln(), epsilon = 1e-9);
+}
+
+#[test]
+fn a_far_point_of_little_weight_does_not_blur_the_bound() {
+    // All mass must reach the one target, so W2² is known: 0.2² + 1e-12 (1e6 − 0.3)² − ….
+    let source = Measure::new(array![[0.1], [1e6]], array![1.0, 1e-12]).unwrap();
+    let target = Measure::uniform(array![[0.3]]).unwrap();
+    let mass = 1.0 + 1e-12;
+    let expected = (0.2_f64.powi(2) + 1e-12 * (1e6 - 0.3_f64).powi(2)) / mass;
+    for set in [MetricSet::W2, MetricSet::P { k: 1 }, MetricSet::Srw { k: 1 }] {
+        let solution =
+            Problem::new(&source, &target, set.clone()).unwrap().solve(&Settings::default()).unwrap();
+        assert_eq!(solution.status, Status::Converged, "{set}");
+        assert!(
+            solution.lower_bound <= expected * (1.0 + 1e-12),
+            "{set}: {} > {expected}",
+            solution.lower_bound
+        );
+        assert_abs_diff_eq!(solution.value, expected, epsilon = 1e-9);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Not the solver judging itself: h at any feasible plan lies above the lower bound.
+    #[test]
+    fn no_plan_beats_the_lower_bound(
+        (m, n, d) in (1usize..7, 1usize..7, 1usize..5), entropy in prop_oneof![Just(0.0), 0.01..1.0f64], seed in 0u64..10_000,
+    ) {
+        let (source, target) = (measure(m, d, seed), measure(n, d, seed + 1));
+        let maps = Displacements::new(&source, &target, &Grouping::none(d)).unwrap();
+        let mut plans = vec![independent(&source, &target)];
+        for turn in 0..6 {
+            // Vertices for random costs, and their mixtures with the rest.
+            let cost = Array2::from_shape_fn((m, n), |(i, j)| ((seed + turn) as f64 + (i * 7 + j * 13) as f64).sin());
+            let weights = (source.weights().to_vec(), target.weights().to_vec());
+            let mut oracle = Oracle::new(&weights.0, &weights.1, 0.0).unwrap();
+            let mut plan = Array2::zeros((m, n));
+            for e in oracle.solve(&cost, &Interrupt::default()).unwrap() {
+                plan[[e.row, e.column]] += e.mass;
+            }
+            plans.push((&plans[turn as usize] + &plan) * 0.5);
+            plans.push(plan);
+        }
+        for set in sets(d) {
+            let problem = Problem::new(&source, &target, set.clone()).unwrap().with_entropy(entropy).unwrap();
+            let solution = problem.solve(&Settings::default()).unwrap();
+            for plan in &plans {
+                let omega: f64 = plan.iter().filter(|x| **x > 0.0).map(|x| x * x.ln()).sum();
+                let value = set.worst_case(&maps.moment(plan).unwrap()).unwrap().value + entropy * omega;
+                prop_assert!(solution.lower_bound <= value + 1e-12 * (1.0 + value.abs()), "{set}: {} > {value}", solution.lower_bound);
+            }
+        }
+    }
+}
+
+fn independent(source: &Measure, target: &Measure) -> Array2<f64> {
+    let (a, b) = (source.weights(), target.weights());
+    Array2::from_shape_fn((a.len(), b.len()), |(i, j)| a[i] * b[j])
 }

@@ -63,6 +63,11 @@ impl Distance {
         for (option, path) in [("--plan-out", &self.plan_out), ("--metric-out", &self.metric_out)] {
             path.as_deref().map_or(Ok(()), |path| check_writable(option, path, &["npy", "csv", "tsv"]))?;
         }
+        if self.plan_out.is_some() && self.plan_out == self.metric_out {
+            return Err(Failure::Input(
+                "--plan-out and --metric-out must be different files, but are the same".into(),
+            ));
+        }
         let paths = [self.source.clone(), self.target.clone()];
         let weights = [self.source_weights.clone(), self.target_weights.clone()];
         let mut inputs = read_all(&paths, self.text.embeddings.as_deref(), &weights)?.into_iter();
@@ -81,17 +86,18 @@ impl Distance {
 
         let explanation =
             self.explain.then(|| Explanation::new(&solution, &source, &target, &grouping)).transpose()?;
-        if self.json {
-            self.print_json(&solution, &source, &target, &metric, &grouping, seconds, explanation.as_ref())?;
-        } else {
-            print(&solution, &source, &target, &metric, &grouping, seconds)?;
-            explanation.map_or(Ok(()), |explanation| explanation.print(&mut io::stdout().lock()))?;
-        }
+        // Files first: whoever reads our output may leave early.
         if let Some(path) = &self.plan_out {
             write_plan(path, &solution, &source, &target)?;
         }
         if let Some(path) = &self.metric_out {
             write_matrix(path, &solution.metric, None)?;
+        }
+        if self.json {
+            self.print_json(&solution, &source, &target, &metric, &grouping, seconds, explanation.as_ref())?;
+        } else {
+            print(&solution, &source, &target, &metric, &grouping, seconds)?;
+            explanation.map_or(Ok(()), |explanation| explanation.print(&mut io::stdout().lock()))?;
         }
         warn(&solution)
     }
@@ -122,6 +128,10 @@ impl Distance {
         object.insert("n_target".into(), json!(target.measure.len()));
         object.insert("dim".into(), json!(source.measure.dim()));
         object.insert("groups".into(), json!(grouping.groups()));
+        if source.words.is_some() {
+            object
+                .insert("unknown_words".into(), json!({"source": source.unknown, "target": target.unknown}));
+        }
         metric.describe(&mut object);
         self.solver.describe(&mut object);
         if let Some(explanation) = explanation {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use ndarray::Array2;
-use robust_ot::{Displacements, Grouping, Solution};
+use robust_ot::{Displacements, Grouping, PlanEntry, Solution};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -38,6 +38,8 @@ pub struct Explanation {
     pairs: Vec<Pair>,
     notable: f64,
     flows: Vec<Flow>,
+    /// Σ mass · cost over the whole plan.
+    spent: f64,
 }
 
 impl Explanation {
@@ -49,27 +51,27 @@ impl Explanation {
         grouping: &Grouping,
     ) -> Result<Self, Failure> {
         let names = group_names(grouping, source.features.as_deref());
-        let flows = flows(solution, source, target, grouping)?;
+        let (flows, spent) = flows(solution, source, target, grouping)?;
         Ok(Self {
             pairs: pairs(&solution.metric, &solution.moment, &names),
             notable: notable(&solution.metric),
             flows,
+            spent,
         })
     }
 
     /// The first few of everything, in words.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\nThe worst metric weighs most:")?;
-        for Pair { names: (a, b), weight, share } in self.pairs.iter().take(SHOWN) {
+        for Pair { names: (a, b), weight, share } in &self.pairs {
             let what = if a == b { a.clone() } else { format!("{a} with {b}") };
             writeln!(out, "  {weight:>9.4}  {what}  ({:.1} % of the cost)", 100.0 * share)?;
         }
         let percent = 100.0 * self.notable;
         writeln!(out, "  {percent:.1} % of its entries are above 1 % of the largest")?;
         writeln!(out, "\nMost of the cost is spent on:")?;
-        let total: f64 = self.flows.iter().map(|flow| flow.mass * flow.cost).sum();
-        for Flow { from, to, mass, cost } in self.flows.iter().take(SHOWN) {
-            let part = if total > 0.0 { 100.0 * mass * cost / total } else { 0.0 };
+        for Flow { from, to, mass, cost } in &self.flows {
+            let part = if self.spent > 0.0 { 100.0 * mass * cost / self.spent } else { 0.0 };
             writeln!(out, "  {from} → {to}  mass {mass:.5}, cost {cost:.4}  ({part:.1} % of the cost)")?;
         }
         Ok(())
@@ -77,7 +79,7 @@ impl Explanation {
 
     /// The same for programs.
     pub fn json(&self) -> Value {
-        let pairs = self.pairs.iter().take(SHOWN).map(|pair| {
+        let pairs = self.pairs.iter().map(|pair| {
             json!({"features": [pair.names.0, pair.names.1], "weight": pair.weight, "share": pair.share})
         });
         let flows = self
@@ -93,19 +95,17 @@ impl Explanation {
     }
 }
 
-/// Entries above the diagonal count twice: the metric is symmetric.
+/// The heaviest entries. Those above the diagonal count twice: the metric is symmetric.
 fn pairs(metric: &Array2<f64>, moment: &Array2<f64>, names: &[String]) -> Vec<Pair> {
     let total = (metric * moment).sum();
-    let upper = metric.indexed_iter().filter(|((a, b), _)| a <= b);
-    let mut pairs: Vec<_> = upper
-        .map(|((a, b), &weight)| {
-            let times = if a == b { 1.0 } else { 2.0 };
-            let share = if total > 0.0 { times * weight * moment[[a, b]] / total } else { 0.0 };
-            Pair { names: (names[a].clone(), names[b].clone()), weight, share }
-        })
-        .collect();
-    pairs.sort_by(|x, y| y.weight.abs().total_cmp(&x.weight.abs()));
-    pairs
+    let mut upper: Vec<_> = metric.indexed_iter().filter(|((a, b), _)| a <= b).collect();
+    upper.sort_by(|x, y| y.1.abs().total_cmp(&x.1.abs()));
+    let named = upper.into_iter().take(SHOWN).map(|((a, b), &weight)| {
+        let times = if a == b { 1.0 } else { 2.0 };
+        let share = if total > 0.0 { times * weight * moment[[a, b]] / total } else { 0.0 };
+        Pair { names: (names[a].clone(), names[b].clone()), weight, share }
+    });
+    named.collect()
 }
 
 /// Share of entries above 1 % of the largest.
@@ -114,25 +114,25 @@ fn notable(metric: &Array2<f64>) -> f64 {
     metric.iter().filter(|x| x.abs() > NOTABLE * largest).count() as f64 / metric.len() as f64
 }
 
+/// The dearest flows, and what all of them cost.
 fn flows(
     solution: &Solution,
     source: &Input,
     target: &Input,
     grouping: &Grouping,
-) -> Result<Vec<Flow>, Failure> {
+) -> Result<(Vec<Flow>, f64), Failure> {
     let cost = Displacements::new(&source.measure, &target.measure, grouping)?.cost(&solution.metric)?;
+    let spent = |e: &PlanEntry| e.mass * cost[[e.row, e.column]];
     let mut plan = solution.plan();
-    plan.sort_by(|x, y| {
-        let spent = |e: &robust_ot::PlanEntry| e.mass * cost[[e.row, e.column]];
-        spent(y).total_cmp(&spent(x))
-    });
-    let named = plan.into_iter().map(|entry| Flow {
+    let total = plan.iter().map(spent).sum();
+    plan.sort_by(|x, y| spent(y).total_cmp(&spent(x)));
+    let named = plan.iter().take(SHOWN).map(|entry| Flow {
         from: source.point(entry.row),
         to: target.point(entry.column),
         mass: entry.mass,
         cost: cost[[entry.row, entry.column]],
     });
-    Ok(named.collect())
+    Ok((named.collect(), total))
 }
 
 /// What to call the rows of the metric.

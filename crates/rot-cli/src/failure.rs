@@ -14,7 +14,7 @@ pub enum Failure {
     Other(String),
     /// Stopped from outside, after saying what was reached: exit code 130.
     Interrupted(String),
-    /// Help or version was asked for, or the reader of our output left: nothing is wrong.
+    /// The reader of our output left: nothing is wrong.
     Nothing,
     /// Help, to be printed as it is.
     Help(Box<clap::Error>),

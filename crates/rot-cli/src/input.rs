@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use robust_ot::Measure;
-use robust_ot::data::{Embeddings, Histogram, read_points, read_vector};
+use robust_ot::data::{Embedded, Embeddings, Histogram, read_points, read_vector};
 
 use crate::failure::Failure;
 
 /// How many unknown words are listed by name.
-const LISTED: usize = 10;
+const LISTED: usize = 20;
 
 /// A measure and what to call its parts.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct Input {
     pub measure: Measure,
     /// The words of a text.
     pub words: Option<Vec<String>>,
+    /// Words of a text that have no vector.
+    pub unknown: Vec<String>,
     /// The header of a table.
     pub features: Option<Vec<String>>,
 }
@@ -49,10 +51,13 @@ pub fn read_clouds(paths: &[PathBuf], weights: &[Option<PathBuf>]) -> Result<Vec
             }
         };
         let measure = measure.map_err(|error| Failure::about(&place, &error))?;
-        if let Some(file) = weights {
-            say_if_normalised(file, measure.mass());
+        if let Some(file) = weights
+            && is_scaled(&measure)
+        {
+            let (place, mass) = (file.display(), measure.mass());
+            eprintln!("rot: note: {place}: weights sum to {mass}; they were scaled to sum to 1");
         }
-        Ok(Input { path: path.clone(), measure, words: None, features: table.names })
+        Ok(Input { path: path.clone(), measure, words: None, unknown: Vec::new(), features: table.names })
     };
     paths.iter().zip(weights).map(read).collect()
 }
@@ -63,12 +68,15 @@ pub fn read_texts(paths: &[PathBuf], vectors: &Path) -> Result<Vec<Input>, Failu
     let wanted: HashSet<&str> = texts.iter().flat_map(|text| text.words.iter().map(String::as_str)).collect();
     let embeddings = Embeddings::read(vectors, &wanted)?;
     let embed = |(path, text): (&PathBuf, &Histogram)| {
-        let (measure, words, unknown) = text.embed(&embeddings, path)?;
-        say_unknown(path, &unknown, text.words.len());
-        Ok(Input { path: path.clone(), measure, words: Some(words), features: None })
+        let Embedded { measure, words, unknown } = text.embed(&embeddings, path)?;
+        Ok(Input { path: path.clone(), measure, words: Some(words), unknown, features: None })
     };
-    eprintln!("rot: note: the word counts of each text were scaled to sum to 1");
-    paths.iter().zip(&texts).map(embed).collect()
+    let inputs = paths.iter().zip(&texts).map(embed).collect::<Result<Vec<_>, Failure>>()?;
+    inputs.iter().for_each(say_unknown);
+    if inputs.iter().any(|input| is_scaled(&input.measure)) {
+        eprintln!("rot: note: the word counts of each text were scaled to sum to 1");
+    }
+    Ok(inputs)
 }
 
 /// Reads texts when there are word vectors, point clouds otherwise.
@@ -86,20 +94,19 @@ pub fn read_all(
     }
 }
 
-fn say_if_normalised(path: &Path, mass: f64) {
-    if (mass - 1.0).abs() > 1e-9 {
-        eprintln!("rot: note: {}: weights sum to {mass}; they were scaled to sum to 1", path.display());
-    }
+fn is_scaled(measure: &Measure) -> bool {
+    (measure.mass() - 1.0).abs() > 1e-9
 }
 
-fn say_unknown(path: &Path, unknown: &[String], total: usize) {
+fn say_unknown(input: &Input) {
+    let Input { path, unknown, words, .. } = input;
     if !unknown.is_empty() {
         let listed: Vec<_> = unknown.iter().take(LISTED).map(String::as_str).collect();
-        let more = if unknown.len() > LISTED { ", …" } else { "" };
-        let (place, count) = (path.display(), unknown.len());
+        let more = if unknown.len() > LISTED { ", … (--json lists all)" } else { "" };
+        let (count, total) = (unknown.len(), unknown.len() + words.as_ref().map_or(0, Vec::len));
+        let (place, listed) = (path.display(), listed.join(", "));
         eprintln!(
-            "rot: note: {place}: {count} of {total} words have no vector and are left out: {}{more}",
-            listed.join(", ")
+            "rot: note: {place}: {count} of {total} words have no vector and are left out: {listed}{more}"
         );
     }
 }

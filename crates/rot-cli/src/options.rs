@@ -103,6 +103,7 @@ enum Groups {
 impl MetricOptions {
     /// Reads prior and grouping, and checks what can be checked without the points.
     pub fn read(&self) -> Result<Metric, Failure> {
+        self.check_ranges()?;
         let groups = self.read_groups()?;
         let set = match self.metric {
             MetricName::W2 => MetricSet::W2,
@@ -115,6 +116,17 @@ impl MetricOptions {
             MetricName::Rkp => MetricSet::Rkp { rho: self.rho },
         };
         Ok(Metric { parameters: self.parameters(&set), set, groups, entropy: self.entropy })
+    }
+
+    /// A value that is out of range is refused even where the metric does not use it.
+    fn check_ranges(&self) -> Result<(), Failure> {
+        MetricSet::P { k: self.k }.check(1)?;
+        MetricSet::Rkp { rho: self.rho }.check(1)?;
+        MetricSet::Features { lambda: self.lambda }.check(1)?;
+        if self.prior.is_some() && !matches!(self.metric, MetricName::Kl | MetricName::Ds) {
+            eprintln!("rot: note: --prior has no effect with this --metric; it belongs to kl and ds");
+        }
+        Ok(())
     }
 
     fn read_prior(&self, default: Prior) -> Result<Prior, Failure> {

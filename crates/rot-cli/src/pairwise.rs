@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use ndarray::Array2;
 use rayon::prelude::*;
-use robust_ot::{Interrupt, Settings, Solution, Status};
+use robust_ot::{Error, Interrupt, Settings, Solution, Status};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
@@ -73,20 +73,26 @@ impl Pairwise {
             )));
         }
         self.out.as_deref().map_or(Ok(()), |path| check_writable("--out", path, &["csv", "tsv", "npy"]))?;
+        if self.out.is_some() && self.out == self.heatmap {
+            return Err(Failure::Input(
+                "--out and --heatmap must be different files, but are the same".into(),
+            ));
+        }
         self.heatmap.as_deref().map_or(Ok(()), |path| check_writable("--heatmap", path, &["svg", "png"]))?;
         let weights = vec![None; self.files.len()];
         let inputs = read_all(&self.files, self.text.embeddings.as_deref(), &weights)?;
         let distances = solve_all(&inputs, &metric, &settings, &interrupt())?;
-        if self.json {
-            self.print_json(&distances, &metric)?;
-        } else {
-            distances.print()?;
-        }
+        // Files first: whoever reads our output may leave early.
         if let Some(path) = &self.out {
             write_matrix(path, &distances.matrix, Some(&distances.labels))?;
         }
         if let Some(path) = &self.heatmap {
             draw_heatmap(path, &distances.matrix, &distances.labels, &metric.set().to_string())?;
+        }
+        if self.json {
+            self.print_json(&distances, &metric)?;
+        } else {
+            distances.print()?;
         }
         if distances.unfinished > 0 {
             eprintln!(
@@ -104,11 +110,8 @@ impl Pairwise {
         object.insert("labels".into(), json!(distances.labels));
         object.insert("matrix".into(), json!(rows(&distances.matrix)));
         object.insert("lower_bounds".into(), json!(rows(&distances.lower_bounds)));
-        let closest: Map<String, Value> = distances
-            .closest()
-            .map(|(i, j)| (distances.labels[i].clone(), json!(distances.labels[j])))
-            .collect();
-        object.insert("closest".into(), Value::Object(closest));
+        let closest: Vec<_> = distances.closest().map(|(_, j)| &distances.labels[j]).collect();
+        object.insert("closest".into(), json!(closest));
         object.insert("relative_gap".into(), json!(distances.relative_gap));
         object.insert("unfinished".into(), json!(distances.unfinished));
         object.insert("seconds".into(), json!(distances.seconds));
@@ -127,11 +130,21 @@ fn solve_all(
     interrupt: &Interrupt,
 ) -> Result<Distances, Failure> {
     let n = inputs.len();
-    let grouping = metric.grouping(inputs[0].measure.dim())?;
+    let dim = inputs[0].measure.dim();
+    if let Some(other) = inputs.iter().find(|input| input.measure.dim() != dim) {
+        let place = format!("{} and {}", inputs[0].path.display(), other.path.display());
+        let error = Error::Dimension { source_dim: dim, target_dim: other.measure.dim() };
+        return Err(Failure::about(&place, &error));
+    }
+    let grouping = metric.grouping(dim)?;
     let pairs: Vec<_> = (0..n).flat_map(|i| (i..n).map(move |j| (i, j))).collect();
     let progress = progress_bar(pairs.len());
     let start = Instant::now();
-    let solve = |&(i, j): &(usize, usize)| -> Result<(f64, f64, f64, Status), Failure> {
+    // None once someone has asked to stop.
+    let solve = |&(i, j): &(usize, usize)| -> Result<Option<Solution>, Failure> {
+        if interrupt.is_raised() {
+            return Ok(None);
+        }
         let (source, target) = (&inputs[i], &inputs[j]);
         let place = || format!("{} and {}", source.path.display(), target.path.display());
         let solution = metric
@@ -139,15 +152,19 @@ fn solve_all(
             .and_then(|problem| problem.solve_until(settings, interrupt))
             .map_err(|error| Failure::about(&place(), &error))?;
         progress.inc(1);
-        let Solution { value, lower_bound, relative_gap, status, .. } = solution;
-        Ok((value, lower_bound, relative_gap, status))
+        Ok(Some(solution).filter(|solution| solution.status != Status::Interrupted))
     };
-    let solved: Result<Vec<_>, _> = pairs.par_iter().map(solve).collect();
+    let solve = |pair| {
+        solve(pair).map(|solution| solution.map(|s| (s.value, s.lower_bound, s.relative_gap, s.status)))
+    };
+    let solved: Vec<_> = pairs.par_iter().map(solve).collect();
     progress.finish_and_clear();
-    let solved = solved?;
-    let done = solved.iter().filter(|(.., status)| *status != Status::Interrupted).count();
-    if done < solved.len() {
-        return Err(Failure::Interrupted(format!("interrupted with {done} of {} pairs done", pairs.len())));
+    // In the order of the pairs, so that the first failure does not depend on the threads.
+    let solved = solved.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let solved: Vec<_> = solved.into_iter().flatten().collect();
+    if solved.len() < pairs.len() {
+        let message = format!("interrupted with {} of {} pairs done", solved.len(), pairs.len());
+        return Err(Failure::Interrupted(message));
     }
     let (mut matrix, mut lower_bounds) = (Array2::zeros((n, n)), Array2::zeros((n, n)));
     for (&(i, j), &(value, lower, ..)) in pairs.iter().zip(&solved) {

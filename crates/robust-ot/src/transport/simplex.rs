@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::kernels::smallest_difference;
 
-/// Weights are counted in units of 2⁻⁶² of the total, so that flows are exact integers.
-const UNITS: f64 = (1_u64 << 62) as f64;
+/// Weights are counted in units of 2⁻¹²⁰ of the total, so that flows are exact integers.
+const UNITS: f64 = (1_u128 << 120) as f64;
 /// Reduced costs below this part of the largest cost are rounding.
 const PRICE_TOLERANCE: f64 = 1e-14;
 /// Pivots between two looks at the interrupt flag.
@@ -86,9 +86,9 @@ impl NetworkSimplex {
         let (a, b, mass) = normalised(a, b)?;
         let (mut supply, mut demand) = (quantised(&a), quantised(&b));
         balance(&mut supply, &mut demand);
-        let kept = |units: &[i64]| (0..units.len()).filter(|&i| units[i] > 0).collect::<Vec<_>>();
+        let kept = |units: &[i128]| (0..units.len()).filter(|&i| units[i] > 0).collect::<Vec<_>>();
         let (rows, columns) = (kept(&supply), kept(&demand));
-        let pick = |units: &[i64], kept: &[usize]| kept.iter().map(|&i| units[i]).collect::<Vec<_>>();
+        let pick = |units: &[i128], kept: &[usize]| kept.iter().map(|&i| units[i]).collect::<Vec<_>>();
         let tree = Tree::star(&pick(&supply, &rows), &pick(&demand, &columns));
         Ok(Self { a, b, mass, rows, columns, tree, warm: false, compact: Vec::new(), next_arc: 0 })
     }
@@ -190,7 +190,7 @@ impl NetworkSimplex {
                 .columns
                 .iter()
                 .zip(target)
-                .fold(f64::INFINITY, |best, (&j, g)| best.min(row[j] - (g - shift)));
+                .fold(f64::INFINITY, |best, (&j, g)| best.min(row[j] - (g + shift)));
         }
         let mut g = Array1::from_elem(n, f64::INFINITY);
         for i in 0..m {
@@ -202,7 +202,7 @@ impl NetworkSimplex {
     /// The flows as masses. What an interrupted solve left at the root is matched in order, and a weight too small
     /// to count goes where its dual constraint is tight.
     fn plan(&self, cost: &Array2<f64>, f: &Array1<f64>, g: &Array1<f64>) -> Vec<PlanEntry> {
-        let mass = |units: i64| units as f64 / UNITS * self.mass;
+        let mass = |units: i128| units as f64 / UNITS * self.mass;
         let mut plan: Vec<_> = self
             .tree
             .arcs()
@@ -211,7 +211,7 @@ impl NetworkSimplex {
             .collect();
         let m = self.rows.len();
         let mut targets = self.tree.unmatched().filter(|&(v, _)| v >= m);
-        let mut open: Option<(usize, i64)> = None;
+        let mut open: Option<(usize, i128)> = None;
         for (i, mut supply) in self.tree.unmatched().take_while(|&(v, _)| v < m) {
             while supply > 0 {
                 let Some((v, demand)) = open.take().or_else(|| targets.next()) else { break };
@@ -256,15 +256,15 @@ fn left_out<'a>(weights: &'a Array1<f64>, kept: &'a [usize]) -> impl Iterator<It
     (0..weights.len()).filter(move |i| weights[*i] > 0.0 && kept.binary_search(i).is_err())
 }
 
-/// Weights in units; exact for every weight above 2⁻¹⁰, and off by half a unit at most below.
-fn quantised(weights: &Array1<f64>) -> Vec<i64> {
-    weights.iter().map(|w| (w * UNITS).round() as i64).collect()
+/// Weights in units; exact for every weight above 2⁻⁶⁸, and off by half a unit at most below.
+fn quantised(weights: &Array1<f64>) -> Vec<i128> {
+    weights.iter().map(|w| (w * UNITS).round() as i128).collect()
 }
 
-/// Gives the difference of the totals, a few units, to the largest weight of the smaller side.
-fn balance(supply: &mut [i64], demand: &mut [i64]) {
-    let total = |units: &[i64]| units.iter().map(|&u| i128::from(u)).sum::<i128>();
-    let missing = (total(supply) - total(demand)) as i64;
+/// Gives the difference of the totals, which is rounding of the weights, to the largest weight of the smaller side.
+fn balance(supply: &mut [i128], demand: &mut [i128]) {
+    let total = |units: &[i128]| units.iter().sum::<i128>();
+    let missing = total(supply) - total(demand);
     let smaller = if missing > 0 { demand } else { supply };
     if let Some(largest) = smaller.iter_mut().max() {
         *largest += missing.abs();

@@ -169,7 +169,7 @@ fn masses_that_differ_by_rounding_are_evened_out_and_others_refused() {
 
 #[test]
 fn weights_below_the_resolution_still_travel_to_their_best_place() {
-    let tiny = 1e-25;
+    let tiny = 1e-40;
     let cost = array![[0.0, 5.0], [9.0, 1.0], [1e20, 2e20]];
     let solution = solve(&[0.5, 0.5, tiny], &[0.5, 0.5], &cost);
     let far: Vec<_> = solution.plan.iter().filter(|e| e.row == 2).collect();

@@ -81,6 +81,8 @@ fn a_small_regularisation_approaches_the_exact_plan_without_nan() {
         let plan = dense(&sinkhorn.feasible_plan(&cost), &cost);
         let transport: f64 = (&plan * &cost).sum();
         assert!(transport >= exact - 1e-12 && transport.is_finite(), "{lambda}: {transport} < {exact}");
+        assert_abs_diff_eq!(plan.sum_axis(Axis(1)), Array1::from_vec(a.clone()), epsilon = 1e-15);
+        assert_abs_diff_eq!(plan.sum_axis(Axis(0)), Array1::from_vec(b.clone()), epsilon = 1e-15);
         // λ Ω lies between −λ ln(mn) and 0, so the dual value brackets the exact cost from below.
         let slack = lambda * ((m * n) as f64).ln();
         assert!(

@@ -14,7 +14,7 @@ struct Node {
     previous: u32,
     depth: u32,
     /// On the arc to the parent, in units of the quantised mass.
-    flow: i64,
+    flow: i128,
 }
 
 /// A rooted spanning tree with flows and potentials.
@@ -35,14 +35,14 @@ struct Leaving {
     /// Lower end of the arc that leaves.
     node: usize,
     /// How much flow moves around the cycle.
-    flow: i64,
+    flow: i128,
     /// Whether it was met on the way up from the source end of the entering arc.
     on_source_side: bool,
 }
 
 impl Tree {
     /// Every node hangs from the root: supplies flow up, demands down.
-    pub(super) fn star(supply: &[i64], demand: &[i64]) -> Self {
+    pub(super) fn star(supply: &[i128], demand: &[i128]) -> Self {
         let count = supply.len() + demand.len();
         let root = Node { parent: NONE, first_child: NONE, next: NONE, previous: NONE, depth: 0, flow: 0 };
         let mut tree = Self {
@@ -74,7 +74,7 @@ impl Tree {
     }
 
     /// (source, target, flow) of every tree arc between points.
-    pub(super) fn arcs(&self) -> impl Iterator<Item = (usize, usize, i64)> + '_ {
+    pub(super) fn arcs(&self) -> impl Iterator<Item = (usize, usize, i128)> + '_ {
         (0..self.root()).filter(|&v| self.nodes[v].parent as usize != self.root()).map(|v| {
             let parent = self.nodes[v].parent as usize;
             let (source, target) = if v < self.sources { (v, parent) } else { (parent, v) };
@@ -83,7 +83,7 @@ impl Tree {
     }
 
     /// (node, flow) of every arc to the root that still carries flow: sources first, then targets.
-    pub(super) fn unmatched(&self) -> impl Iterator<Item = (usize, i64)> + '_ {
+    pub(super) fn unmatched(&self) -> impl Iterator<Item = (usize, i128)> + '_ {
         let at_root = |&v: &usize| self.nodes[v].parent as usize == self.root() && self.nodes[v].flow > 0;
         (0..self.root()).filter(at_root).map(|v| (v, self.nodes[v].flow))
     }
@@ -142,7 +142,7 @@ impl Tree {
     /// The arc that empties first; among ties the last one met when following the flow from the join, down to the
     /// source, over the entering arc and up again: this keeps the tree strongly feasible.
     fn leaving(&self, source: usize, target: usize, join: usize) -> Leaving {
-        let mut leaving = Leaving { node: source, flow: i64::MAX, on_source_side: true };
+        let mut leaving = Leaving { node: source, flow: i128::MAX, on_source_side: true };
         let mut v = source;
         while v != join {
             if v < self.sources && self.nodes[v].flow < leaving.flow {
@@ -161,7 +161,7 @@ impl Tree {
     }
 
     /// Moves flow around the cycle: arcs against the entering one lose it, arcs along it gain it.
-    fn push_flow(&mut self, source: usize, target: usize, join: usize, flow: i64) {
+    fn push_flow(&mut self, source: usize, target: usize, join: usize, flow: i128) {
         if flow == 0 {
             return;
         }
@@ -176,7 +176,7 @@ impl Tree {
     }
 
     /// Turns the path from `inside` up to `top` around and hangs it from `outside`.
-    fn rehang(&mut self, inside: usize, outside: usize, top: usize, flow: i64) {
+    fn rehang(&mut self, inside: usize, outside: usize, top: usize, flow: i128) {
         let (mut node, mut parent, mut flow) = (inside, outside, flow);
         loop {
             let (old_parent, old_flow) = (self.nodes[node].parent as usize, self.nodes[node].flow);
