@@ -218,3 +218,54 @@ fn help_and_version_are_there() {
         assert!(help.contains(option), "{option}");
     }
 }
+
+#[test]
+fn the_readme_shows_what_the_command_prints() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let readme = std::fs::read_to_string(format!("{root}/README.md")).unwrap();
+    let shown = readme.split("$ rot ").nth(1).and_then(|rest| rest.split("…").next()).unwrap();
+    let (line, shown) = shown.split_once('\n').unwrap();
+    let output = assert_cmd::Command::cargo_bin("rot")
+        .unwrap()
+        .current_dir(root)
+        .args(line.split(' '))
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    for (shown, printed) in
+        shown.lines().zip(printed.lines()).filter(|(shown, _)| !shown.starts_with("status"))
+    {
+        assert_eq!(shown, printed);
+    }
+    assert!(shown.lines().count() > 8);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_a_long_solve_with_its_bracket() {
+    use std::process::{Command, Stdio};
+
+    let scratch = Scratch::new();
+    let cloud = |f: f64| {
+        let row = |x: f64| format!("{},{},{}", (x * f).sin(), (x * 0.3).cos(), (x * f * 0.7).sin());
+        (0..2500).map(|i| row(f64::from(i))).collect::<Vec<_>>().join("\n")
+    };
+    scratch.write("x.csv", cloud(1.3));
+    scratch.write("y.csv", cloud(0.7));
+    // Far more work than a second of it.
+    let child = Command::new(assert_cmd::cargo::cargo_bin("rot"))
+        .args(["distance", "x.csv", "y.csv", "--entropy", "1e-7", "--tol", "0", "--json"])
+        .current_dir(scratch.path(""))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["status"], "interrupted");
+    assert!(number(&json, "lower_bound") <= number(&json, "value"));
+}

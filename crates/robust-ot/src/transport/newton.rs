@@ -9,6 +9,7 @@ use ndarray::parallel::prelude::*;
 use ndarray::{Array1, Array2, Axis};
 
 use super::sinkhorn::BLOCKS;
+use crate::interrupt::Interrupt;
 use crate::kernels::{add_scaled, dot};
 
 /// Products after which an inexact direction is good enough.
@@ -17,13 +18,14 @@ const MAX_PRODUCTS: usize = 300;
 const ROUNDING: f64 = 1e-14;
 
 /// Solves by conjugate gradients, scaled by diag(c), to a relative residual; also returns the products it took.
-/// Columns without mass stay where they are.
+/// Columns without mass stay where they are. An interrupt ends it with what it has.
 pub(super) fn direction(
     plan: &Array2<f64>,
     a: &Array1<f64>,
     b: &Array1<f64>,
     columns: &Array1<f64>,
     tolerance: f64,
+    interrupt: &Interrupt,
 ) -> (Array1<f64>, usize) {
     let scaled = |x: &Array1<f64>| -> Array1<f64> {
         x.iter().zip(columns).map(|(x, c)| if *c > 0.0 { x / c } else { 0.0 }).collect()
@@ -35,7 +37,7 @@ pub(super) fn direction(
     let mut size = residual.dot(&preconditioned);
     let enough = tolerance * tolerance * size;
     for products in 0..MAX_PRODUCTS {
-        if size <= enough {
+        if size <= enough || interrupt.is_raised() {
             return (centred(direction, columns), products);
         }
         let image = columns * &search - twice(plan, a, &search);

@@ -155,7 +155,7 @@ impl Sinkhorn {
                 return (iteration, error);
             }
             if iteration >= plain_until && cost.len() <= LARGEST_HELD_PLAN {
-                let (work, gained) = self.newton_step(cost, epsilon, error);
+                let (work, gained) = self.newton_step(cost, epsilon, error, interrupt);
                 iteration += work;
                 if gained {
                     continue;
@@ -174,14 +174,21 @@ impl Sinkhorn {
 
     /// Moves g along the Newton direction as far as the dual value grows; returns the work in sweeps and whether it
     /// moved at all.
-    fn newton_step(&mut self, cost: &Array2<f64>, epsilon: f64, error: f64) -> (usize, bool) {
+    fn newton_step(
+        &mut self,
+        cost: &Array2<f64>,
+        epsilon: f64,
+        error: f64,
+        interrupt: &Interrupt,
+    ) -> (usize, bool) {
         let plan = self.plan(cost, epsilon);
-        let (direction, mut work) = direction(&plan, &self.a, &self.b, &self.columns, error.min(0.1));
+        let (direction, mut work) =
+            direction(&plan, &self.a, &self.b, &self.columns, error.min(0.1), interrupt);
         let slope = epsilon * direction.dot(&(&self.b - &self.columns));
         let start = (self.f.clone(), self.g.clone(), self.columns.clone());
         let value = |s: &Self| dual_value((&s.a, &s.b), (&s.f, &s.g)).0;
         let before = value(self);
-        for halving in 0..MAX_HALVINGS {
+        for halving in (0..MAX_HALVINGS).take_while(|_| !interrupt.is_raised()) {
             let theta = 0.5_f64.powi(halving);
             self.g = &start.1 + &(&direction * (theta * epsilon));
             self.update_source(cost, epsilon);
