@@ -12,8 +12,17 @@ use crate::transport::PlanEntry;
 /// One line of a solve's history.
 ///
 /// ```
-/// let step = robust_ot::Step { iteration: 1, value: 2.0, lower_bound: 1.5 };
-/// assert_eq!(step.value - step.lower_bound, 0.5);
+/// use ndarray::array;
+/// use robust_ot::{Measure, MetricSet, Problem, Settings};
+///
+/// let source = Measure::uniform(array![[0.0, 0.0], [1.0, 0.5]])?;
+/// let target = Measure::uniform(array![[0.3, 2.0], [2.0, 1.0]])?;
+/// let solution = Problem::new(&source, &target, MetricSet::P { k: 1 })?.solve(&Settings::default())?;
+/// for step in &solution.history {
+///     println!("{}: {} ≤ W ≤ {}", step.iteration, step.lower_bound, step.value);
+/// }
+/// assert_eq!(solution.history.len(), solution.iterations);
+/// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {

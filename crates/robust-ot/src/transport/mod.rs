@@ -18,8 +18,13 @@ use crate::error::{Error, Result};
 /// Mass that moves from a source point to a target point.
 ///
 /// ```
-/// let entry = robust_ot::PlanEntry { row: 0, column: 3, mass: 0.25 };
-/// assert_eq!(entry.mass, 0.25);
+/// use ndarray::array;
+/// use robust_ot::{Interrupt, PlanEntry, transport::NetworkSimplex};
+///
+/// let cost = array![[2.0], [1.0]];
+/// let plan = NetworkSimplex::new(&[0.25, 0.75], &[1.0])?.solve(&cost, &Interrupt::default())?.plan;
+/// assert_eq!(plan[1], PlanEntry { row: 1, column: 0, mass: 0.75 });
+/// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlanEntry {

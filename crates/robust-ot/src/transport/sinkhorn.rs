@@ -59,8 +59,14 @@ pub struct Sinkhorn {
 /// How a Sinkhorn solve ended.
 ///
 /// ```
-/// let report = robust_ot::transport::SinkhornReport { iterations: 3, marginal_error: 1e-9, converged: true };
-/// assert!(report.converged);
+/// use ndarray::array;
+/// use robust_ot::{Interrupt, transport::Sinkhorn};
+///
+/// let cost = array![[0.0, 1.0], [1.0, 0.5]];
+/// let mut sinkhorn = Sinkhorn::new(&[0.3, 0.7], &[0.5, 0.5], 0.01)?;
+/// let early = sinkhorn.solve(&cost, 1e-12, 1, &Interrupt::default())?;
+/// assert!(!early.converged && early.marginal_error > 1e-12); // not there yet, and says so
+/// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SinkhornReport {
