@@ -13,7 +13,7 @@ use crate::explain::Explanation;
 use crate::failure::Failure;
 use crate::input::{Input, read_all};
 use crate::options::{Metric, MetricOptions, SolverOptions, TextOptions};
-use crate::output::{check_writable, write_failure, write_matrix};
+use crate::output::{check_distinct, check_writable, readable, write_failure, write_matrix};
 use crate::signal::interrupt;
 
 /// The robust distance between two measures, with bounds on its error.
@@ -63,11 +63,9 @@ impl Distance {
         for (option, path) in [("--plan-out", &self.plan_out), ("--metric-out", &self.metric_out)] {
             path.as_deref().map_or(Ok(()), |path| check_writable(option, path, &["npy", "csv", "tsv"]))?;
         }
-        if self.plan_out.is_some() && self.plan_out == self.metric_out {
-            return Err(Failure::Input(
-                "--plan-out and --metric-out must be different files, but are the same".into(),
-            ));
-        }
+        let outputs =
+            [("--plan-out", self.plan_out.as_deref()), ("--metric-out", self.metric_out.as_deref())];
+        check_distinct(&[&self.source, &self.target], &outputs)?;
         let paths = [self.source.clone(), self.target.clone()];
         let weights = [self.source_weights.clone(), self.target_weights.clone()];
         let mut inputs = read_all(&paths, self.text.embeddings.as_deref(), &weights)?.into_iter();
@@ -152,17 +150,19 @@ fn print(
 ) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let Solution { value, lower_bound, relative_gap, transport_cost, status, oracle_calls, .. } = solution;
-    writeln!(out, "distance   {value:.6}")?;
-    writeln!(out, "certified  {lower_bound:.6} ≤ W ≤ {value:.6}, relative gap {relative_gap:.1e}")?;
+    let (value, lower_bound, transport_cost) =
+        (readable(*value), readable(*lower_bound), readable(*transport_cost));
+    writeln!(out, "distance   {value}")?;
+    writeln!(out, "certified  {lower_bound} ≤ W ≤ {value}, relative gap {relative_gap:.1e}")?;
     if metric.entropy() > 0.0 {
-        let without = solution.unregularised_value;
+        let without = readable(solution.unregularised_value);
         writeln!(
             out,
-            "entropy    {} in the objective; the plan costs {without:.6} without it",
+            "entropy    {} in the objective; the plan costs {without} without it",
             metric.entropy()
         )?;
     }
-    writeln!(out, "transport  {transport_cost:.6} under the worst metric, without penalty")?;
+    writeln!(out, "transport  {transport_cost} under the worst metric, without penalty")?;
     let groups = if grouping.is_none() { String::new() } else { format!(", {} groups", grouping.groups()) };
     writeln!(out, "metric     {}{groups}", metric.set())?;
     let (m, n, d) = (source.measure.len(), target.measure.len(), source.measure.dim());
@@ -180,15 +180,13 @@ fn warn(solution: &Solution) -> Result<(), Failure> {
             "interrupted at relative gap {relative_gap:.1e}; the bounds hold"
         ))),
         Status::MaxIterations => {
-            eprintln!(
+            say!(
                 "rot: warning: --max-iter {oracle_calls} reached at relative gap {relative_gap:.1e}; the bounds hold"
             );
             Ok(())
         }
         Status::Stalled => {
-            eprintln!(
-                "rot: warning: the gap stopped shrinking at {relative_gap:.1e} (relative); the bounds hold"
-            );
+            say!("rot: warning: the gap stopped shrinking at {relative_gap:.1e} (relative); the bounds hold");
             Ok(())
         }
     }

@@ -34,7 +34,7 @@ impl Failure {
                 return ExitCode::from(code);
             }
         };
-        eprintln!("rot: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));
+        say!("rot: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));
         ExitCode::from(code)
     }
 

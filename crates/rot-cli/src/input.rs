@@ -55,7 +55,7 @@ pub fn read_clouds(paths: &[PathBuf], weights: &[Option<PathBuf>]) -> Result<Vec
             && is_scaled(&measure)
         {
             let (place, mass) = (file.display(), measure.mass());
-            eprintln!("rot: note: {place}: weights sum to {mass}; they were scaled to sum to 1");
+            say!("rot: note: {place}: weights sum to {mass}; they were scaled to sum to 1");
         }
         Ok(Input { path: path.clone(), measure, words: None, unknown: Vec::new(), features: table.names })
     };
@@ -74,7 +74,7 @@ pub fn read_texts(paths: &[PathBuf], vectors: &Path) -> Result<Vec<Input>, Failu
     let inputs = paths.iter().zip(&texts).map(embed).collect::<Result<Vec<_>, Failure>>()?;
     inputs.iter().for_each(say_unknown);
     if inputs.iter().any(|input| is_scaled(&input.measure)) {
-        eprintln!("rot: note: the word counts of each text were scaled to sum to 1");
+        say!("rot: note: the word counts of each text were scaled to sum to 1");
     }
     Ok(inputs)
 }
@@ -105,8 +105,6 @@ fn say_unknown(input: &Input) {
         let more = if unknown.len() > LISTED { ", … (--json lists all)" } else { "" };
         let (count, total) = (unknown.len(), unknown.len() + words.as_ref().map_or(0, Vec::len));
         let (place, listed) = (path.display(), listed.join(", "));
-        eprintln!(
-            "rot: note: {place}: {count} of {total} words have no vector and are left out: {listed}{more}"
-        );
+        say!("rot: note: {place}: {count} of {total} words have no vector and are left out: {listed}{more}");
     }
 }

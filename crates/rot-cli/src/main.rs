@@ -1,5 +1,8 @@
 //! `rot`: robust optimal transport on the command line. Parse, call the library, print.
 
+#[macro_use]
+mod say;
+
 mod demo;
 mod distance;
 mod explain;

@@ -9,6 +9,9 @@ use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 
+/// More threads than any machine has use for.
+const MOST_THREADS: usize = 1024;
+
 /// The metric sets by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MetricName {
@@ -124,7 +127,7 @@ impl MetricOptions {
         MetricSet::Rkp { rho: self.rho }.check(1)?;
         MetricSet::Features { lambda: self.lambda }.check(1)?;
         if self.prior.is_some() && !matches!(self.metric, MetricName::Kl | MetricName::Ds) {
-            eprintln!("rot: note: --prior has no effect with this --metric; it belongs to kl and ds");
+            say!("rot: note: --prior has no effect with this --metric; it belongs to kl and ds");
         }
         Ok(())
     }
@@ -233,8 +236,9 @@ impl SolverOptions {
         let settings = Settings { solver, tol_gap_rel: self.tol, max_iterations: self.max_iter };
         settings.check()?;
         if let Some(threads) = self.threads {
-            if threads == 0 {
-                return Err(Failure::Input("--threads must be at least 1, but is 0".into()));
+            if !(1..=MOST_THREADS).contains(&threads) {
+                let rule = format!("at least 1 and at most {MOST_THREADS}");
+                return Err(Failure::Input(format!("--threads must be {rule}, but is {threads}")));
             }
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
             pool.map_err(|error| Failure::Other(format!("--threads {threads}: {error}")))?;

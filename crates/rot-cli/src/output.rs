@@ -1,7 +1,7 @@
 //! Files that commands write. They are opened before the work begins, so that a wrong path costs nothing.
 
 use std::fs::OpenOptions;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use comfy_table::{LineStyle, TableStyle};
 use ndarray::Array2;
@@ -22,7 +22,11 @@ pub fn check_writable(option: &str, path: &Path, endings: &[&str]) -> Result<(),
         let rule = endings.iter().map(|e| format!(".{e}")).collect::<Vec<_>>().join(" or ");
         return Err(Failure::Input(format!("{option} must end in {rule}, but is {}", path.display())));
     }
-    let existed = path.exists();
+    // A pipe or device is not ours to try: opening it may block, and closing it ends the reader.
+    if path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+        return Ok(());
+    }
+    let existed = path.symlink_metadata().is_ok();
     OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
         Failure::Input(format!(
             "{option} must be a file that can be written, but {}: {error}",
@@ -33,6 +37,30 @@ pub fn check_writable(option: &str, path: &Path, endings: &[&str]) -> Result<(),
         let _ = std::fs::remove_file(path);
     }
     Ok(())
+}
+
+/// Refuses outputs that would overwrite an input or each other.
+pub fn check_distinct(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
+    let mut taken: Vec<(&str, PathBuf)> =
+        inputs.iter().filter_map(|path| Some(("an input", path.canonicalize().ok()?))).collect();
+    for (option, path) in outputs {
+        let Some(path) = path else { continue };
+        let place = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        if let Some((other, _)) = taken.iter().find(|(_, other)| *other == place) {
+            let path = path.display();
+            return Err(Failure::Input(format!(
+                "{option} must be a file of its own, but {path} is {other} too"
+            )));
+        }
+        taken.push((option, place));
+    }
+    Ok(())
+}
+
+/// A number for a person: six digits behind the point, or an exponent where those say nothing.
+pub fn readable(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 || (1e-3..1e9).contains(&size) { format!("{value:.6}") } else { format!("{value:.6e}") }
 }
 
 /// A matrix as `.npy`, or as `.csv`/`.tsv` with labels on both sides if there are any.

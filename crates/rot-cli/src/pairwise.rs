@@ -1,7 +1,7 @@
 //! `rot pairwise FILES…`.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::heatmap::draw_heatmap;
 use crate::input::{Input, read_all};
 use crate::options::{Metric, MetricOptions, SolverOptions, TextOptions};
-use crate::output::{TABLE_STYLE, check_writable, write_matrix};
+use crate::output::{TABLE_STYLE, check_distinct, check_writable, write_matrix};
 use crate::signal::interrupt;
 
 /// Matrices up to this size are printed.
@@ -73,12 +73,9 @@ impl Pairwise {
             )));
         }
         self.out.as_deref().map_or(Ok(()), |path| check_writable("--out", path, &["csv", "tsv", "npy"]))?;
-        if self.out.is_some() && self.out == self.heatmap {
-            return Err(Failure::Input(
-                "--out and --heatmap must be different files, but are the same".into(),
-            ));
-        }
         self.heatmap.as_deref().map_or(Ok(()), |path| check_writable("--heatmap", path, &["svg", "png"]))?;
+        let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).collect();
+        check_distinct(&inputs, &[("--out", self.out.as_deref()), ("--heatmap", self.heatmap.as_deref())])?;
         let weights = vec![None; self.files.len()];
         let inputs = read_all(&self.files, self.text.embeddings.as_deref(), &weights)?;
         let distances = solve_all(&inputs, &metric, &settings, &interrupt())?;
@@ -95,9 +92,10 @@ impl Pairwise {
             distances.print()?;
         }
         if distances.unfinished > 0 {
-            eprintln!(
+            say!(
                 "rot: warning: {} pairs did not converge; the widest relative gap is {:.1e}",
-                distances.unfinished, distances.relative_gap
+                distances.unfinished,
+                distances.relative_gap
             );
         }
         Ok(())

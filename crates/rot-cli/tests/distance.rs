@@ -64,6 +64,18 @@ fn entropy_is_in_the_value_and_the_plain_cost_beside_it() {
 }
 
 #[test]
+fn entropy_too_small_to_be_seen_costs_no_time_and_keeps_its_bracket() {
+    let scratch = Scratch::new();
+    let exact = scratch.json("distance a.csv b.csv --tol 1e-9");
+    for entropy in ["1e-7", "1e-12", "1e-20"] {
+        let json = scratch.json(&format!("distance a.csv b.csv --entropy {entropy}"));
+        assert_eq!(json["status"], "converged");
+        assert!(number(&json, "lower_bound") <= number(&exact, "value"));
+        assert!(number(&json, "unregularised_value") >= number(&exact, "lower_bound"));
+    }
+}
+
+#[test]
 fn every_solver_agrees_and_says_how_it_ended() {
     let scratch = Scratch::new();
     let best = number(&scratch.json("distance a.csv b.csv --tol 1e-8"), "value");

@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 /// # Errors
 /// When the file cannot be read, has another ending, or is not a rectangle of finite numbers.
 pub fn read_points(path: &Path) -> Result<Table> {
-    match extension(path) {
+    match extension(path).as_str() {
         "npy" => Ok(Table { values: read_npy(path)?, names: None }),
         "csv" | "tsv" => read_table(path),
         other => {
@@ -108,8 +108,9 @@ pub fn read_groups(path: &Path) -> Result<Vec<usize>> {
         .collect()
 }
 
-fn extension(path: &Path) -> &str {
-    path.extension().and_then(OsStr::to_str).unwrap_or("")
+/// The ending in lower case.
+fn extension(path: &Path) -> String {
+    path.extension().and_then(OsStr::to_str).unwrap_or("").to_ascii_lowercase()
 }
 
 fn open(path: &Path) -> Result<File> {

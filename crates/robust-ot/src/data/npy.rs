@@ -39,7 +39,13 @@ struct Layout {
 pub fn read_npy(path: &Path) -> Result<Array2<f64>> {
     let refuse = |message: String| Err(format_error(path, message));
     let file = open(path)?;
-    let size = file.metadata().map_err(|e| io_error(path, e))?.len();
+    let metadata = file.metadata().map_err(|e| io_error(path, e))?;
+    if !metadata.is_file() {
+        return refuse(
+            "must be a plain file, since its size is checked first, but is a pipe or device".into(),
+        );
+    }
+    let size = metadata.len();
     let mut reader = BufReader::new(file);
     let mut start = [0; 8];
     if reader.read_exact(&mut start).is_err() || &start[..6] != MAGIC {

@@ -22,7 +22,8 @@ pub struct Table {
     pub names: Option<Vec<String>>,
 }
 
-/// Reads comma-separated (in `.tsv`: tab-separated) finite numbers. A first line without a single number is a header.
+/// Reads comma-separated (in `.tsv`: tab-separated) finite numbers. A first line of names, without a number or a missing
+/// value among them, is a header.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -51,7 +52,7 @@ pub fn read_table(path: &Path) -> Result<Table> {
                 format!("every row must have {columns} fields like the first, but this has {}", record.len());
             return Err(line_error(path, line, message));
         }
-        if rows == 0 && names.is_none() && record.iter().all(|field| number(field).is_none()) {
+        if rows == 0 && names.is_none() && record.iter().all(is_name) {
             names = Some(record.iter().map(str::to_owned).collect());
             continue;
         }
@@ -72,6 +73,12 @@ pub fn read_table(path: &Path) -> Result<Table> {
     }
     let values = Array2::from_shape_vec((rows, width.unwrap_or(0)), values);
     Ok(Table { values: values.map_err(|error| format_error(path, error.to_string()))?, names })
+}
+
+/// Whether a field can be a name: not a number, and not how files write a missing one.
+fn is_name(field: &str) -> bool {
+    let missing = ["", "-", "?", "na", "n/a", "null", "none", "missing"];
+    number(field).is_none() && !missing.contains(&field.to_ascii_lowercase().as_str())
 }
 
 fn number(field: &str) -> Option<f64> {
@@ -151,6 +158,10 @@ mod tests {
         assert!(message("1,2\n3,nan\n").contains("column 2 is 'nan'"));
         assert!(message("1,2\n3,\n").contains("column 2 is ''"));
         assert!(message("1,b\n").contains("column 2 is 'b'"));
+        assert!(
+            message("NA,NA\n1,2\n").contains("a.csv:1: fields must be finite numbers, but column 1 is 'NA'")
+        );
+        assert!(message(",\n1,2\n").contains("column 1 is ''"));
         assert!(message("").contains("is empty"));
         assert!(message("a,b\n").contains("is empty"));
     }

@@ -201,7 +201,10 @@ impl MetricSet {
             Self::Rkp { rho } if rho.is_infinite() => spectral::largest(moment, 1)?,
             Self::Rkp { rho } => spectral::schatten(moment, *rho)?,
         };
-        if !(worst.value.is_finite() && worst.metric.iter().all(|x| x.is_finite())) {
+        // A power that underflows is as little of an answer as one that overflows.
+        let vanished =
+            matches!(self, Self::PPower { .. }) && worst.value == 0.0 && moment.iter().any(|&v| v != 0.0);
+        if vanished || !(worst.value.is_finite() && worst.metric.iter().all(|x| x.is_finite())) {
             let largest = moment.iter().fold(0.0_f64, |top, v| top.max(v.abs()));
             return Err(Error::Range { set: self.name(), largest });
         }
@@ -236,19 +239,31 @@ impl MetricSet {
         matches!(self, Self::Srw { .. } | Self::Rkp { .. })
     }
 
-    /// The penalty of M*(V), ⟨V, M*⟩ − h(V), from above: rounding is added, and so is what the rows of a doubly
-    /// stochastic metric may miss.
+    /// The penalty of M*(V), ⟨V, M*⟩ − h(V), from above: rounding is added.
     pub(crate) fn penalty(&self, moment: &Array2<f64>, worst: &WorstCase) -> f64 {
-        let cost = inner(moment, &worst.metric);
-        let (penalty, accuracy) = match self {
-            Self::W2 => (0.0, 0.0),
-            Self::P { .. } | Self::Srw { .. } | Self::Rkp { .. } => (0.0, 16.0 * f64::EPSILON),
-            Self::Ds { .. } => (cost - worst.value, scaling::ROW_SUM_LIMIT),
-            Self::PPower { .. } | Self::Kl { .. } | Self::Features { .. } => {
-                (cost - worst.value, 16.0 * f64::EPSILON)
-            }
+        let exact = match self {
+            Self::W2 | Self::P { .. } | Self::Srw { .. } | Self::Rkp { .. } => 0.0,
+            _ => inner(moment, &worst.metric) - worst.value,
         };
-        penalty + accuracy * (cost.abs() + worst.value.abs())
+        exact + self.rounding(moment, worst)
+    }
+
+    /// How far h(V) and the penalty of M*(V) as computed may be from exact, with what the rows of a doubly stochastic
+    /// metric may miss. The terms that cancel in h are of size λ.
+    pub(crate) fn rounding(&self, moment: &Array2<f64>, worst: &WorstCase) -> f64 {
+        let size = moment.nrows();
+        let cost = inner(moment, &worst.metric).abs() + worst.value.abs();
+        let unit = 16.0 * f64::EPSILON;
+        match self {
+            Self::W2 => 0.0,
+            Self::P { .. } | Self::PPower { .. } | Self::Srw { .. } | Self::Rkp { .. } | Self::Kl { .. } => {
+                unit * cost
+            }
+            Self::Features { lambda } => unit * (cost + lambda * size as f64),
+            Self::Ds { lambda, prior } => {
+                scaling::ROW_SUM_LIMIT * cost + unit * lambda * (prior.total(size) + size as f64)
+            }
+        }
     }
 }
 

@@ -2,12 +2,14 @@
 //! far, by Newton's method on the simplex.
 
 use ndarray::{Array1, Array2};
+use rayon::prelude::*;
 
 use super::active::ActiveSet;
 use super::line_search::line_search;
 use super::model::Model;
 use crate::error::Result;
-use crate::linalg::inner;
+use crate::linalg::product;
+use crate::metric::curvature::Curvature;
 
 /// Newton steps of one correction; the next correction goes on from there.
 const MAX_NEWTON: usize = 30;
@@ -16,6 +18,7 @@ const LINE_ACCURACY: f64 = 0.1;
 
 /// Moves the weights until no vertex promises to lower the objective by more than `tolerance`.
 pub(super) fn correct(active: &mut ActiveSet, model: &Model, entropy: f64, tolerance: f64) -> Result<()> {
+    let moments = stacked(active.vertices.iter().map(|vertex| &vertex.moment));
     for _ in 0..MAX_NEWTON {
         let moment = active.moment();
         let worst = model.evaluate(&moment)?;
@@ -26,10 +29,7 @@ pub(super) fn correct(active: &mut ActiveSet, model: &Model, entropy: f64, toler
             break;
         }
         let curvature = model.curvature(&moment, &worst);
-        let turned: Vec<_> = active.vertices.iter().map(|vertex| curvature.apply(&vertex.moment)).collect();
-        let count = turned.len();
-        let hessian =
-            Array2::from_shape_fn((count, count), |(i, j)| inner(&active.vertices[i].moment, &turned[j]));
+        let hessian = product(moments.view(), turned(active, &curvature).t());
         let next = simplex_qp(&slopes, &hessian, &active.weights, 0.01 * promised);
         let step: Vec<f64> = next.iter().zip(&active.weights).map(|(next, w)| next - w).collect();
         let extra = active.vertices.iter().zip(&step).map(|(vertex, s)| entropy * vertex.entropy * s).sum();
@@ -46,6 +46,20 @@ pub(super) fn correct(active: &mut ActiveSet, model: &Model, entropy: f64, toler
     let total: f64 = active.weights.iter().sum();
     active.weights.iter_mut().for_each(|w| *w /= total);
     Ok(())
+}
+
+/// Every moment as the curvature turns it, one a row; they are many, and each is work of its own.
+fn turned(active: &ActiveSet, curvature: &Curvature) -> Array2<f64> {
+    let turned: Vec<_> = active.vertices.par_iter().map(|vertex| curvature.apply(&vertex.moment)).collect();
+    stacked(turned.iter())
+}
+
+/// Matrices as the rows of one.
+fn stacked<'a>(matrices: impl ExactSizeIterator<Item = &'a Array2<f64>>) -> Array2<f64> {
+    let rows = matrices.len();
+    let entries: Vec<f64> = matrices.flatten().copied().collect();
+    let columns = entries.len() / rows.max(1);
+    Array2::from_shape_vec((rows, columns), entries).expect("matrices of one size")
 }
 
 /// min_w ⟨slopes, w − w₀⟩ + ½ (w − w₀)ᵀ H (w − w₀) on the simplex, two weights at a time.

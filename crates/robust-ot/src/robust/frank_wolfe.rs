@@ -29,6 +29,8 @@ const PATIENCE: usize = 100;
 
 /// A gap within this factor of the rounding that was charged cannot shrink further.
 const AT_ROUNDING: f64 = 2.0;
+/// Entropy that moves the value by less than this part of the tolerance is not worth a Sinkhorn solve.
+const UNSEEN: f64 = 0.25;
 /// Relative accuracy of a sum of γ ln γ over a plan.
 const SUM_ACCURACY: f64 = 1e-14;
 /// With entropy, ⟨V, M⟩ below this part of λ_γ counts as nothing to measure the gap against.
@@ -38,13 +40,13 @@ const NEGLIGIBLE: f64 = 1e-8;
 pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Interrupt) -> Result<Solution> {
     let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
     let corrective = matches!(settings.solver, Solver::Auto | Solver::Corrective);
-    let mut oracle = Oracle::new(&source_weights.to_vec(), &target_weights.to_vec(), *entropy)?;
     let mut model = Model::new(set, corrective, maps.independent_moment());
     let mut active = ActiveSet::default();
     let mut best = Best { value: f64::INFINITY, scale: 0.0, active: ActiveSet::default() };
     let mut bounds = Bounds::new(problem)?;
     let mut history = Vec::new();
     let (mut metric, mut penalty) = model.first_metric(maps.independent_moment())?;
+    let mut oracle = choose_oracle(problem, settings, &metric, interrupt)?;
     let mut promise = f64::INFINITY;
     loop {
         let answer = oracle.call(maps, (source_weights, target_weights), &metric, interrupt)?;
@@ -73,7 +75,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
         let rounding =
             if *entropy > 0.0 { maps.rounding(&worst.metric) + SUM_ACCURACY * omega.abs() } else { 0.0 };
         let bound = omega + rounding;
-        if worst.value + bound < best.value {
+        if history.is_empty() || worst.value + bound < best.value {
             best = Best {
                 value: worst.value + bound,
                 scale: inner(&worst.metric, &moment).max(NEGLIGIBLE * entropy),
@@ -115,6 +117,27 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
             });
         }
     }
+}
+
+/// Sinkhorn when there is entropy, unless the entropy is too small to be seen: λ ln(mn) is the most it can do.
+fn choose_oracle(
+    problem: &Problem,
+    settings: &Settings,
+    metric: &Array2<f64>,
+    interrupt: &Interrupt,
+) -> Result<Oracle> {
+    let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
+    let (a, b) = (source_weights.to_vec(), target_weights.to_vec());
+    let most = entropy * ((a.len() * b.len()) as f64).ln();
+    let seen = |scale: f64| most > UNSEEN * settings.tol_gap_rel * scale;
+    if *entropy == 0.0 || seen(inner(metric, maps.independent_moment())) {
+        return Oracle::new(&a, &b, *entropy);
+    }
+    // Perhaps not seen: the optimal plan, which costs less than the independent one, tells.
+    let mut exact = Oracle::negligible_entropy(&a, &b, *entropy)?;
+    let moment = exact.call(maps, (source_weights, target_weights), metric, interrupt)?.vertex.moment;
+    let worst = set.evaluate(&moment)?;
+    if seen(inner(&worst.metric, &moment)) { Oracle::new(&a, &b, *entropy) } else { Ok(exact) }
 }
 
 /// The best plan so far. Classic and bundle steps may go up now and then.

@@ -38,7 +38,8 @@ pub struct Oracle(Kind);
 #[derive(Debug, Clone)]
 enum Kind {
     /// `careful` takes costs from the differences themselves.
-    Exact { simplex: NetworkSimplex, careful: bool },
+    /// `entropy` is not 0 when it is too small to matter: see [`Oracle::negligible_entropy`].
+    Exact { simplex: NetworkSimplex, careful: bool, entropy: f64 },
     /// `tolerance` is the marginal error that the next solve may leave, `floor` the least that rounding allows.
     Entropic { sinkhorn: Sinkhorn, entropy: f64, tolerance: f64, floor: f64 },
 }
@@ -64,11 +65,21 @@ impl Oracle {
     /// When the weights are not fit for transport or the entropy is negative.
     pub fn new(a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
         if entropy == 0.0 {
-            return Ok(Self(Kind::Exact { simplex: NetworkSimplex::new(a, b)?, careful: false }));
+            return Ok(Self(Kind::Exact {
+                simplex: NetworkSimplex::new(a, b)?,
+                careful: false,
+                entropy: 0.0,
+            }));
         }
         let floor = f64::EPSILON * 8.0 * (a.len() + b.len()) as f64;
         let sinkhorn = Sinkhorn::new(a, b, entropy)?;
         Ok(Self(Kind::Entropic { sinkhorn, entropy, tolerance: FIRST_TOLERANCE, floor }))
+    }
+
+    /// An oracle of exact plans for a problem whose entropy cannot change its value by more than the tolerance: where
+    /// costs are large against λ, Sinkhorn would take forever to add nothing.
+    pub(super) fn negligible_entropy(a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
+        Ok(Self(Kind::Exact { simplex: NetworkSimplex::new(a, b)?, careful: false, entropy }))
     }
 
     /// A feasible plan for one cost matrix: optimal without entropy; with it, the one that Sinkhorn reached, rounded to
@@ -104,7 +115,7 @@ impl Oracle {
         interrupt: &Interrupt,
     ) -> Result<Answer> {
         match &mut self.0 {
-            Kind::Exact { simplex, careful } => {
+            Kind::Exact { simplex, careful, entropy } => {
                 let (cost, of_cost) = if *careful {
                     (maps.cost_from_differences(metric), 0.0)
                 } else {
@@ -113,13 +124,14 @@ impl Oracle {
                 let SimplexSolution { plan, source_potential, target_potential, .. } =
                     simplex.solve(&cost, interrupt)?;
                 let (dual, of_dual) = dual_value(weights, (&source_potential, &target_potential));
-                let vertex = Vertex {
-                    moment: maps.moment_of_entries(&plan),
-                    entropy: 0.0,
-                    plan: VertexPlan::Sparse(plan),
-                };
+                // Σ γ ln γ is at least −ln(mn), so an exact dual less λ ln(mn) bounds the entropic problem.
+                let dual = dual - *entropy * (cost.len() as f64).ln();
+                let of_plan =
+                    if *entropy > 0.0 { plan.iter().map(|e| e.mass * e.mass.ln()).sum::<f64>() } else { 0.0 };
+                let moment = maps.moment_of_entries(&plan);
+                let vertex = Vertex { moment, entropy: of_plan, plan: VertexPlan::Sparse(plan) };
                 let rounding = of_cost + of_dual;
-                let own_gap = inner(metric, &vertex.moment) - (dual - rounding);
+                let own_gap = inner(metric, &vertex.moment) + *entropy * of_plan - (dual - rounding);
                 Ok(Answer {
                     vertex,
                     dual: dual - rounding,

@@ -70,10 +70,10 @@ impl Problem {
     /// Adds λ_γ Σ γ ln γ to the objective; 0 asks for exact plans.
     ///
     /// # Errors
-    /// When λ_γ is negative or not finite.
+    /// When λ_γ is negative, not finite or above 1e200.
     pub fn with_entropy(mut self, entropy: f64) -> Result<Self> {
-        if !(entropy >= 0.0 && entropy.is_finite()) {
-            return Err(Error::parameter("entropy", "finite and not negative", entropy));
+        if !(0.0..=1e200).contains(&entropy) {
+            return Err(Error::parameter("entropy", "not negative and at most 1e200", entropy));
         }
         self.entropy = entropy;
         Ok(self)

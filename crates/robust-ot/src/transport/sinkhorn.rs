@@ -12,6 +12,10 @@ use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::kernels::{add_scaled, exp_shifted, exponents};
 
+/// λ ln γ must stay finite.
+const LARGEST_REGULARISATION: f64 = 1e200;
+/// Beyond this ratio of costs to λ, exponents have no digits left behind the point.
+const LARGEST_RATIO: f64 = 1e14;
 /// Row blocks a sweep is cut into; fixed, so that sums do not depend on the number of threads.
 pub(super) const BLOCKS: usize = 16;
 /// ε-scaling divides the regularisation by this from one stage to the next,
@@ -85,8 +89,8 @@ impl Sinkhorn {
     /// # Errors
     /// When a weight is negative or not finite, all are zero, the sums differ, or λ is not positive.
     pub fn new(a: &[f64], b: &[f64], regularisation: f64) -> Result<Self> {
-        if !(regularisation > 0.0 && regularisation.is_finite()) {
-            return Err(Error::parameter("entropy", "positive and finite", regularisation));
+        if !(regularisation > 0.0 && regularisation <= LARGEST_REGULARISATION) {
+            return Err(Error::parameter("entropy", "positive and at most 1e200", regularisation));
         }
         let (a, b, _) = normalised(a, b)?;
         let (m, n) = (a.len(), b.len());
@@ -105,7 +109,7 @@ impl Sinkhorn {
     /// Iterates until the marginal error is within the tolerance.
     ///
     /// # Errors
-    /// When the costs are not m × n or not finite.
+    /// When the costs are not m × n or not finite, or so large against λ that no digits are left.
     pub fn solve(
         &mut self,
         cost: &Array2<f64>,
@@ -117,10 +121,15 @@ impl Sinkhorn {
         if !cost.is_standard_layout() {
             return self.solve(&cost.as_standard_layout().into_owned(), tolerance, max_iterations, interrupt);
         }
+        let (low, high) =
+            cost.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &c| (l.min(c), h.max(c)));
+        if high - low > LARGEST_RATIO * self.regularisation {
+            let rule =
+                format!("0 or at least {:.1e} for costs up to {high:.1e}", (high - low) / LARGEST_RATIO);
+            return Err(Error::parameter("entropy", rule, self.regularisation));
+        }
         let mut iterations = 0;
         if !self.warm {
-            let (low, high) =
-                cost.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &c| (l.min(c), h.max(c)));
             let mut stage = (high - low) / SCALING;
             while stage > self.regularisation && iterations < max_iterations {
                 let limit = STAGE_ITERATIONS.min(max_iterations - iterations);
