@@ -24,6 +24,10 @@ const SCALING: f64 = 4.0;
 const STAGE_TOLERANCE: f64 = 1e-2;
 /// or after this many iterations.
 const STAGE_ITERATIONS: usize = 50;
+/// Sweeps that old potentials get to show
+const WARM_SWEEPS: usize = 10;
+/// a marginal error from which to go on, rather than begin again.
+const WARM_ERROR: f64 = 0.05;
 /// Plain sweeps before Newton steps are tried, and after one has failed.
 const PLAIN_SWEEPS: usize = 20;
 /// An error without a new low for this many sweeps is as low as rounding lets it be.
@@ -129,6 +133,18 @@ impl Sinkhorn {
             return Err(Error::parameter("entropy", rule, self.regularisation));
         }
         let mut iterations = 0;
+        // Old potentials help if the costs have moved little against λ, which the first sweeps tell.
+        if self.warm {
+            let (count, error) = self.iterate(
+                cost,
+                self.regularisation,
+                tolerance,
+                WARM_SWEEPS.min(max_iterations),
+                interrupt,
+            );
+            iterations += count;
+            self.warm = error <= WARM_ERROR;
+        }
         if !self.warm {
             let mut stage = (high - low) / SCALING;
             while stage > self.regularisation && iterations < max_iterations {
