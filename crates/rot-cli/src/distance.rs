@@ -91,26 +91,31 @@ impl Distance {
         if let Some(path) = &self.metric_out {
             write_matrix(path, &solution.metric, None)?;
         }
+        let outcome = Outcome { solution: &solution, source, target, metric, grouping, seconds, explanation };
         if self.json {
-            self.print_json(&solution, &source, &target, &metric, &grouping, seconds, explanation.as_ref())?;
+            outcome.print_json(&self.solver)?;
         } else {
-            print(&solution, &source, &target, &metric, &grouping, seconds)?;
-            explanation.map_or(Ok(()), |explanation| explanation.print(&mut io::stdout().lock()))?;
+            outcome.print()?;
         }
         warn(&solution)
     }
+}
 
-    #[expect(clippy::too_many_arguments, reason = "everything a result consists of")]
-    fn print_json(
-        &self,
-        solution: &Solution,
-        source: &Input,
-        target: &Input,
-        metric: &Metric,
-        grouping: &Grouping,
-        seconds: f64,
-        explanation: Option<&Explanation>,
-    ) -> Result<(), Failure> {
+/// Everything there is to tell.
+struct Outcome<'a> {
+    solution: &'a Solution,
+    source: Input,
+    target: Input,
+    metric: Metric,
+    grouping: Grouping,
+    seconds: f64,
+    explanation: Option<Explanation>,
+}
+
+impl Outcome<'_> {
+    /// One object, for programs.
+    fn print_json(&self, solver: &SolverOptions) -> Result<(), Failure> {
+        let Self { solution, source, target, metric, grouping, seconds, explanation } = self;
         let mut object = Map::new();
         object.insert("value".into(), json!(solution.value));
         object.insert("lower_bound".into(), json!(solution.lower_bound));
@@ -131,45 +136,42 @@ impl Distance {
                 .insert("unknown_words".into(), json!({"source": source.unknown, "target": target.unknown}));
         }
         metric.describe(&mut object);
-        self.solver.describe(&mut object);
+        solver.describe(&mut object);
         if let Some(explanation) = explanation {
             object.insert("explain".into(), explanation.json());
         }
         writeln!(io::stdout().lock(), "{}", serde_json::Value::Object(object))?;
         Ok(())
     }
-}
 
-fn print(
-    solution: &Solution,
-    source: &Input,
-    target: &Input,
-    metric: &Metric,
-    grouping: &Grouping,
-    seconds: f64,
-) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let Solution { value, lower_bound, relative_gap, transport_cost, status, oracle_calls, .. } = solution;
-    let (value, lower_bound, transport_cost) =
-        (readable(*value), readable(*lower_bound), readable(*transport_cost));
-    writeln!(out, "distance   {value}")?;
-    writeln!(out, "certified  {lower_bound} ≤ W ≤ {value}, relative gap {relative_gap:.1e}")?;
-    if metric.entropy() > 0.0 {
-        let without = readable(solution.unregularised_value);
-        writeln!(
-            out,
-            "entropy    {} in the objective; the plan costs {without} without it",
-            metric.entropy()
-        )?;
+    /// A few lines, for a person.
+    fn print(&self) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        let Self { solution, source, target, metric, grouping, seconds, explanation } = self;
+        let Solution { relative_gap, status, oracle_calls, .. } = solution;
+        let (value, lower_bound) = (readable(solution.value), readable(solution.lower_bound));
+        writeln!(out, "distance   {value}")?;
+        writeln!(out, "certified  {lower_bound} ≤ W ≤ {value}, relative gap {relative_gap:.1e}")?;
+        if metric.entropy() > 0.0 {
+            let without = readable(solution.unregularised_value);
+            writeln!(
+                out,
+                "entropy    {} in the objective; the plan costs {without} without it",
+                metric.entropy()
+            )?;
+        }
+        let transport = readable(solution.transport_cost);
+        writeln!(out, "transport  {transport} under the worst metric, without penalty")?;
+        let groups =
+            if grouping.is_none() { String::new() } else { format!(", {} groups", grouping.groups()) };
+        writeln!(out, "metric     {}{groups}", metric.set())?;
+        let (m, n, d) = (source.measure.len(), target.measure.len(), source.measure.dim());
+        writeln!(out, "points     {m} and {n} in {d} dimensions")?;
+        let calls = if *oracle_calls == 1 { "call" } else { "calls" };
+        writeln!(out, "status     {status} after {oracle_calls} oracle {calls}, {seconds:.3} s")?;
+        explanation.as_ref().map_or(Ok(()), |explanation| explanation.print(&mut out))?;
+        Ok(())
     }
-    writeln!(out, "transport  {transport_cost} under the worst metric, without penalty")?;
-    let groups = if grouping.is_none() { String::new() } else { format!(", {} groups", grouping.groups()) };
-    writeln!(out, "metric     {}{groups}", metric.set())?;
-    let (m, n, d) = (source.measure.len(), target.measure.len(), source.measure.dim());
-    writeln!(out, "points     {m} and {n} in {d} dimensions")?;
-    let calls = if *oracle_calls == 1 { "call" } else { "calls" };
-    writeln!(out, "status     {status} after {oracle_calls} oracle {calls}, {seconds:.3} s")?;
-    Ok(())
 }
 
 fn warn(solution: &Solution) -> Result<(), Failure> {

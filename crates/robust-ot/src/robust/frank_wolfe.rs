@@ -46,7 +46,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
     let mut bounds = Bounds::new(problem)?;
     let mut history = Vec::new();
     let (mut metric, mut penalty) = model.first_metric(maps.independent_moment())?;
-    let mut oracle = choose_oracle(problem, settings, &metric, interrupt)?;
+    let (mut oracle, probes) = choose_oracle(problem, settings, &metric, interrupt)?;
     let mut promise = f64::INFINITY;
     loop {
         let answer = oracle.call(maps, (source_weights, target_weights), &metric, interrupt)?;
@@ -106,7 +106,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
                 unregularised_value,
                 status,
                 iterations: history.len(),
-                oracle_calls: history.len(),
+                oracle_calls: history.len() + probes,
                 metric,
                 moment,
                 source_potential: answer.source_potential,
@@ -119,25 +119,27 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
     }
 }
 
-/// Sinkhorn when there is entropy, unless the entropy is too small to be seen: λ ln(mn) is the most it can do.
+/// Sinkhorn when there is entropy, unless the entropy is too small to be seen: λ ln(mn) is the most it can do. Also
+/// returns the calls it took to find out.
 fn choose_oracle(
     problem: &Problem,
     settings: &Settings,
     metric: &Array2<f64>,
     interrupt: &Interrupt,
-) -> Result<Oracle> {
+) -> Result<(Oracle, usize)> {
     let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
     let (a, b) = (source_weights.to_vec(), target_weights.to_vec());
     let most = entropy * ((a.len() * b.len()) as f64).ln();
     let seen = |scale: f64| most > UNSEEN * settings.tol_gap_rel * scale;
     if *entropy == 0.0 || seen(inner(metric, maps.independent_moment())) {
-        return Oracle::new(&a, &b, *entropy);
+        return Ok((Oracle::new(&a, &b, *entropy)?, 0));
     }
     // Perhaps not seen: the optimal plan, which costs less than the independent one, tells.
     let mut exact = Oracle::negligible_entropy(&a, &b, *entropy)?;
     let moment = exact.call(maps, (source_weights, target_weights), metric, interrupt)?.vertex.moment;
     let worst = set.evaluate(&moment)?;
-    if seen(inner(&worst.metric, &moment)) { Oracle::new(&a, &b, *entropy) } else { Ok(exact) }
+    let oracle = if seen(inner(&worst.metric, &moment)) { Oracle::new(&a, &b, *entropy)? } else { exact };
+    Ok((oracle, 1))
 }
 
 /// The best plan so far. Classic and bundle steps may go up now and then.

@@ -3,6 +3,7 @@
 //! $$\min_{\gamma \ge 0} \langle C, \gamma\rangle\ [+ \lambda \sum_{ij} \gamma_{ij} \ln \gamma_{ij}]
 //!   \quad\text{with}\quad \gamma 1 = a,\ \gamma^\top 1 = b.$$
 
+mod entropic_plan;
 mod newton;
 mod simplex;
 mod sinkhorn;
@@ -10,8 +11,8 @@ mod tree;
 
 use ndarray::Array1;
 
+pub(crate) use self::entropic_plan::{EntropicPlan, row};
 pub use self::simplex::{NetworkSimplex, SimplexSolution};
-pub(crate) use self::sinkhorn::{EntropicPlan, row};
 pub use self::sinkhorn::{Sinkhorn, SinkhornReport};
 use crate::error::{Error, Result};
 
