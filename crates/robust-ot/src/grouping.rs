@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// Which of the r groups each of the d features belongs to.
 ///
 /// A feature's slot is its rank within its group, in feature order. Two groups interact slot by slot:
-/// $U_{ab} = \sum_{ij} \gamma_{ij} \sum_{\text{slots}} (s_i-t_j)_{a,\text{slot}}\,(s_i-t_j)_{b,\text{slot}}$.
+/// $U_{ab} = \sum_{ij} \gamma_{ij} \sum_{\text{slots}} (s_i-t_j)_{a,\text{slot}}\thinspace (s_i-t_j)_{b,\text{slot}}$.
 /// Groups of unequal size are padded with zeros.
 ///
 /// ```

@@ -3,8 +3,8 @@
 //! For measures $\sum_i a_i \delta_{s_i}$ and $\sum_j b_j \delta_{t_j}$ and a family $\mathcal{M}$ of Mahalanobis
 //! metrics, this crate solves
 //!
-//! $$W = \min_{\gamma \in \Pi(a, b)}\ \max_{M \in \mathcal{M}}\ \sum_{ij} \gamma_{ij}\,
-//!   (s_i - t_j)^\top M\, (s_i - t_j) - \mathrm{penalty}(M)\quad
+//! $$W = \min_{\gamma \in \Pi(a, b)}\ \max_{M \in \mathcal{M}}\ \sum_{ij} \gamma_{ij}\thinspace
+//!   (s_i - t_j)^\top M\thinspace (s_i - t_j) - \mathrm{penalty}(M)\quad
 //!   \Bigl[ + \lambda_\gamma \sum_{ij} \gamma_{ij} \ln \gamma_{ij} \Bigr].$$
 //!
 //! The sum is linear in the moment $V_\gamma = \sum_{ij} \gamma_{ij} (s_i - t_j)(s_i - t_j)^\top$, and for every

@@ -1,6 +1,6 @@
 //! The fantope {0 ⪯ M ⪯ I, tr M = k} and its support function with a proximal term,
 //!
-//! $$h_t(V) = \max_{0 \preceq M \preceq I,\ \mathrm{tr} M = k} \langle V, M\rangle - \tfrac{1}{2t}\|M - M_c\|^2,
+//! $$h_t(V) = \max_{0 \preceq M \preceq I,\ \mathrm{tr} M = k} \langle V, M\rangle - \tfrac{1}{2t}\Vert M - M_c\Vert ^2,
 //!   \qquad M = \mathrm{proj}(M_c + tV),$$
 //!
 //! which smooths the sum of the k largest eigenvalues.

@@ -1,7 +1,7 @@
 //! The metric sets, each through its support function and the metric that attains it:
 //!
 //! $$h(V) = \max_{M \in \mathcal{M}} \langle V, M\rangle - \mathrm{penalty}(M), \qquad
-//!   M^*(V) = \nabla h(V).$$
+//!   M^\star(V) = \nabla h(V).$$
 
 pub(crate) mod curvature;
 mod entrywise;

@@ -1,4 +1,4 @@
-//! The doubly stochastic set: $M^* = D (M_0 \circ e^{V/\lambda}) D$ with row sums one.
+//! The doubly stochastic set: $M^\star = D (M_0 \circ e^{V/\lambda}) D$ with row sums one.
 
 use ndarray::{Array1, Array2};
 

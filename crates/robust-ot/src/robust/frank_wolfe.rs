@@ -1,6 +1,6 @@
-//! Frank-Wolfe over plans, carried out on moments. With $M_t = M^*(V_t)$ and the oracle's plan $\hat\gamma$,
+//! Frank-Wolfe over plans, carried out on moments. With $M_t = M^\star(V_t)$ and the oracle's plan $\hat\gamma$,
 //!
-//! $$h(V_t) - \langle M_t, V_t\rangle + D(M_t) \;\le\; W \;\le\; h(V_t), \qquad
+//! $$h(V_t) - \langle M_t, V_t\rangle + D(M_t) \thickspace \le\thickspace W \thickspace \le\thickspace h(V_t), \qquad
 //!   D(M) = \min_\gamma \langle C(M), \gamma\rangle + \lambda_\gamma \Omega(\gamma).$$
 
 use ndarray::Array2;

@@ -1,6 +1,6 @@
 //! The Newton direction of the entropic dual in g alone, with f eliminated:
 //!
-//! $$\bigl(\mathrm{diag}(c) - \gamma^\top \mathrm{diag}(1/a)\, \gamma\bigr)\,\Delta = b - c, \qquad c = \gamma^\top 1.$$
+//! $$\bigl(\mathrm{diag}(c) - \gamma^\top \mathrm{diag}(1/a)\thinspace \gamma\bigr)\thinspace \Delta = b - c, \qquad c = \gamma^\top 1.$$
 //!
 //! Sinkhorn's update is the step with the diagonal alone. Conjugate gradients on the whole matrix need about the
 //! square root of its iterations, and no exponentials.

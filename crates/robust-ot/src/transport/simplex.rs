@@ -1,7 +1,7 @@
 //! Exact optimal transport by the network simplex on the complete bipartite graph:
 //!
-//! $$\min \langle C, \gamma\rangle = \max\ \{ \langle a, f\rangle + \langle b, g\rangle :
-//!   f_i + g_j \le C_{ij} \}.$$
+//! $$\min \langle C, \gamma\rangle = \max\ \lbrace \langle a, f\rangle + \langle b, g\rangle :
+//!   f_i + g_j \le C_{ij} \rbrace .$$
 
 use ndarray::{Array1, Array2};
 

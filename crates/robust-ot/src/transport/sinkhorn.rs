@@ -1,7 +1,7 @@
 //! Entropic optimal transport by Sinkhorn's iteration in the log domain:
 //!
 //! $$\min_{\gamma \in \Pi(a,b)} \langle C, \gamma\rangle + \lambda \sum_{ij} \gamma_{ij} \ln \gamma_{ij}, \qquad
-//!   \gamma_{ij} = a_i b_j\, e^{(f_i + g_j - C_{ij})/\lambda}.$$
+//!   \gamma_{ij} = a_i b_j\thinspace e^{(f_i + g_j - C_{ij})/\lambda}.$$
 
 use ndarray::parallel::prelude::*;
 use ndarray::{Array1, Array2, Axis};
