@@ -5,7 +5,10 @@ mod common;
 use common::stretched_clouds;
 use robust_ot::{Grouping, MetricSet, Problem, Settings, Status};
 
-/// Calls that a prototype of the corrective step needed on these data, for groups and metric set.
+/// Calls that a prototype of the corrective step needed on one draw of such data, for groups and metric set.
+///
+/// Over 100 draws twice these numbers suffice in every row but r = 5, k = 2, whose limit of 8 holds on 77 of them (median
+/// 7, most 12). The three draws below are among the 77, so this test guards against regressions; it does not show that row.
 fn measured() -> Vec<(usize, MetricSet, usize)> {
     vec![
         (5, MetricSet::P { k: 1 }, 8),
