@@ -56,7 +56,7 @@ pub struct Distance {
 }
 
 impl Distance {
-    /// Reads, solves, prints, writes.
+    /// Reads, solves, writes, prints.
     pub fn run(&self) -> Result<(), Failure> {
         let settings = self.solver.apply()?;
         let metric = self.metric.read()?;

@@ -62,7 +62,7 @@ struct Distances {
 }
 
 impl Pairwise {
-    /// Reads, solves all pairs, prints, writes.
+    /// Reads, solves all pairs, writes, prints.
     pub fn run(&self) -> Result<(), Failure> {
         let settings = self.solver.apply()?;
         let metric = self.metric.read()?;
