@@ -3,13 +3,13 @@
 //! $$V_\gamma = \sum_{ij} \gamma_{ij} (s_i - t_j)(s_i - t_j)^\top, \qquad
 //!   C(M)_{ij} = (s_i - t_j)^\top M (s_i - t_j), \qquad \langle C(M), \gamma\rangle = \langle M, V_\gamma\rangle.$$
 
-use ndarray::parallel::prelude::*;
 use ndarray::{Array1, Array2, ArrayView2, Axis};
 
 use crate::error::{Error, Result};
 use crate::grouping::Grouping;
 use crate::linalg::product;
 use crate::measure::Measure;
+use crate::transport::CostFactors;
 
 /// Two point sets seen through their differences.
 ///
@@ -112,18 +112,24 @@ impl Displacements {
         Ok(self.cost_matrix(metric))
     }
 
+    /// C(M) in its parts, from which rows are formed when they are needed.
+    ///
+    /// # Errors
+    /// When M is not of size r × r.
+    pub fn factors(&self, metric: &Array2<f64>) -> Result<CostFactors> {
+        check_shape("the metric", metric, (self.groups, self.groups))?;
+        Ok(self.cost_factors(metric))
+    }
+
     /// C(M) = α ⊕ β − 2 (S M) Tᵀ with α_i = s_iᵀ M s_i and β_j = t_jᵀ M t_j.
-    pub(crate) fn cost_matrix(&self, metric: &Array2<f64>) -> Array2<f64> {
-        let (moved, alpha) = self.moved(&self.source, metric);
+    pub(crate) fn cost_factors(&self, metric: &Array2<f64>) -> CostFactors {
+        let (x, alpha) = self.moved(&self.source, metric);
         let (_, beta) = self.moved(&self.target, metric);
-        let mut cost = product(moved.view(), self.target.t());
-        cost.axis_iter_mut(Axis(0)).into_par_iter().zip(alpha.axis_iter(Axis(0))).for_each(
-            |(mut row, alpha)| {
-                let alpha = alpha.into_scalar();
-                row.zip_mut_with(&beta, |cost, beta| *cost = alpha + beta - 2.0 * *cost);
-            },
-        );
-        cost
+        CostFactors { x, y: self.target.clone(), alpha, beta }
+    }
+
+    pub(crate) fn cost_matrix(&self, metric: &Array2<f64>) -> Array2<f64> {
+        self.cost_factors(metric).matrix()
     }
 
     /// The points times the metric, and every point's squared length under it.

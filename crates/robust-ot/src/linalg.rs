@@ -11,6 +11,7 @@ use ndarray::parallel::prelude::*;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
 
 use crate::error::{Error, Result};
+use crate::kernels::Real;
 
 /// Rows a task of a parallel product computes.
 const ROWS_A_BLOCK: usize = 64;
@@ -24,15 +25,15 @@ pub(crate) fn product(a: ArrayView2<f64>, b: ArrayView2<f64>) -> Array2<f64> {
 }
 
 /// AB into a row-major matrix, on this thread.
-pub(crate) fn product_into(mut out: ArrayViewMut2<f64>, a: ArrayView2<f64>, b: ArrayView2<f64>) {
+pub(crate) fn product_into<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: ArrayView2<T>) {
     let (rows, columns) = out.dim();
     let out = out.as_slice_mut().expect("products are written to row-major blocks");
     let out = MatMut::from_row_major_slice_mut(out, rows, columns);
-    with_mat(a, |a| with_mat(b, |b| matmul(out, Accum::Replace, a, b, 1.0, Par::Seq)));
+    with_mat(a, |a| with_mat(b, |b| matmul(out, Accum::Replace, a, b, T::nearest(1.0), Par::Seq)));
 }
 
 /// Hands a matrix to faer, copying it only when neither its rows nor its columns are contiguous.
-fn with_mat<R>(a: ArrayView2<f64>, f: impl FnOnce(MatRef<'_, f64>) -> R) -> R {
+fn with_mat<T: Real, R>(a: ArrayView2<T>, f: impl FnOnce(MatRef<'_, T>) -> R) -> R {
     let (rows, columns) = a.dim();
     if let Some(slice) = a.to_slice() {
         f(MatRef::from_row_major_slice(slice, rows, columns))

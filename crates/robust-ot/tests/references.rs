@@ -65,7 +65,7 @@ impl Case {
 fn every_metric_set_agrees_with_an_independent_convex_solver() {
     let cases: Vec<Case> = serde_json::from_str(include_str!("data/references.json")).unwrap();
     assert!(cases.len() >= 24);
-    let settings = Settings { tol_gap_rel: 2e-7, max_iterations: 5000, ..Settings::default() };
+    let settings = Settings { tol_gap_rel: 1e-8, max_iterations: 5000, ..Settings::default() };
     for case in cases {
         let solution = case.problem().solve(&settings).unwrap();
         let Case { name, value, .. } = &case;

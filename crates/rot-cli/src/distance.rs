@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use clap::Args;
 use robust_ot::data::write_table;
-use robust_ot::{Grouping, Solution, Status};
+use robust_ot::{Grouping, Settings, Solution, Status, Storage};
 use serde_json::{Map, json};
 
 use crate::explain::Explanation;
 use crate::failure::Failure;
 use crate::input::{Input, read_all};
+use crate::memory::Memory;
 use crate::options::{Metric, MetricOptions, SolverOptions, TextOptions};
 use crate::output::{check_distinct, check_writable, readable, write_failure, write_matrix};
 use crate::signal::interrupt;
@@ -74,11 +75,10 @@ impl Distance {
         };
         let pair = format!("{} and {}", self.source.display(), self.target.display());
         let grouping = metric.grouping(source.measure.dim())?;
+        let start = Instant::now();
         let problem = metric
             .problem(&source.measure, &target.measure, &grouping)
             .map_err(|e| Failure::about(&pair, &e))?;
-
-        let start = Instant::now();
         let solution = problem.solve_until(&settings, &interrupt()).map_err(|e| Failure::about(&pair, &e))?;
         let seconds = start.elapsed().as_secs_f64();
 
@@ -91,7 +91,16 @@ impl Distance {
         if let Some(path) = &self.metric_out {
             write_matrix(path, &solution.metric, None)?;
         }
-        let outcome = Outcome { solution: &solution, source, target, metric, grouping, seconds, explanation };
+        let outcome = Outcome {
+            solution: &solution,
+            settings,
+            source,
+            target,
+            metric,
+            grouping,
+            seconds,
+            explanation,
+        };
         if self.json {
             outcome.print_json(&self.solver)?;
         } else {
@@ -104,6 +113,7 @@ impl Distance {
 /// Everything there is to tell.
 struct Outcome<'a> {
     solution: &'a Solution,
+    settings: Settings,
     source: Input,
     target: Input,
     metric: Metric,
@@ -115,7 +125,7 @@ struct Outcome<'a> {
 impl Outcome<'_> {
     /// One object, for programs.
     fn print_json(&self, solver: &SolverOptions) -> Result<(), Failure> {
-        let Self { solution, source, target, metric, grouping, seconds, explanation } = self;
+        let Self { solution, settings, source, target, metric, grouping, seconds, explanation } = self;
         let mut object = Map::new();
         object.insert("value".into(), json!(solution.value));
         object.insert("lower_bound".into(), json!(solution.lower_bound));
@@ -127,6 +137,8 @@ impl Outcome<'_> {
         object.insert("iterations".into(), json!(solution.iterations));
         object.insert("oracle_calls".into(), json!(solution.oracle_calls));
         object.insert("seconds".into(), json!(seconds));
+        object.insert("storage".into(), json!(solution.storage.name()));
+        object.insert("memory".into(), json!(settings.memory));
         object.insert("n_source".into(), json!(source.measure.len()));
         object.insert("n_target".into(), json!(target.measure.len()));
         object.insert("dim".into(), json!(source.measure.dim()));
@@ -147,7 +159,7 @@ impl Outcome<'_> {
     /// A few lines, for a person.
     fn print(&self) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        let Self { solution, source, target, metric, grouping, seconds, explanation } = self;
+        let Self { solution, settings, source, target, metric, grouping, seconds, explanation } = self;
         let Solution { relative_gap, status, oracle_calls, .. } = solution;
         let (value, lower_bound) = (readable(solution.value), readable(solution.lower_bound));
         writeln!(out, "distance   {value}")?;
@@ -167,6 +179,10 @@ impl Outcome<'_> {
         writeln!(out, "metric     {}{groups}", metric.set())?;
         let (m, n, d) = (source.measure.len(), target.measure.len(), source.measure.dim());
         writeln!(out, "points     {m} and {n} in {d} dimensions")?;
+        if solution.storage != Storage::Stored {
+            let (kept, allowed) = (solution.storage, Memory(settings.memory));
+            writeln!(out, "memory     {kept}: {m} × {n} costs do not fit into {allowed}")?;
+        }
         let calls = if *oracle_calls == 1 { "call" } else { "calls" };
         writeln!(out, "status     {status} after {oracle_calls} oracle {calls}, {seconds:.3} s")?;
         explanation.as_ref().map_or(Ok(()), |explanation| explanation.print(&mut out))?;

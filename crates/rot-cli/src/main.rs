@@ -9,6 +9,7 @@ mod explain;
 mod failure;
 mod heatmap;
 mod input;
+mod memory;
 mod options;
 mod output;
 mod pairwise;

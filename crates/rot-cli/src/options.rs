@@ -8,6 +8,7 @@ use robust_ot::{Error, Grouping, Measure, MetricSet, Prior, Problem, Settings, S
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
+use crate::memory::Memory;
 
 /// More threads than any machine has use for.
 const MOST_THREADS: usize = 1024;
@@ -82,6 +83,9 @@ pub struct SolverOptions {
     /// Threads to use [default: all cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
+    /// Most memory for costs and plans, such as 2GB; what does not fit is streamed [default: half of what is free]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    memory: Option<Memory>,
 }
 
 /// What to compute, checked and with files read.
@@ -233,7 +237,8 @@ impl SolverOptions {
     /// The settings; sets the number of threads on the way.
     pub fn apply(&self) -> Result<Settings, Failure> {
         let solver: Solver = self.solver.parse()?;
-        let settings = Settings { solver, tol_gap_rel: self.tol, max_iterations: self.max_iter };
+        let memory = self.memory.unwrap_or_else(Memory::of_this_machine).0;
+        let settings = Settings { solver, tol_gap_rel: self.tol, max_iterations: self.max_iter, memory };
         settings.check()?;
         if let Some(threads) = self.threads {
             if !(1..=MOST_THREADS).contains(&threads) {

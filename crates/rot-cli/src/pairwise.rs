@@ -1,6 +1,7 @@
 //! `rot pairwise FILES…`.
 
 use std::io::{self, IsTerminal, Write};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -64,7 +65,10 @@ struct Distances {
 impl Pairwise {
     /// Reads, solves all pairs, writes, prints.
     pub fn run(&self) -> Result<(), Failure> {
-        let settings = self.solver.apply()?;
+        let mut settings = self.solver.apply()?;
+        // Pairs are solved side by side, at most as many as there are cores; the split does not follow --threads, so that
+        // neither does the matrix.
+        settings.memory /= std::thread::available_parallelism().map_or(1, NonZero::get);
         let metric = self.metric.read()?;
         if self.files.len() < 2 {
             return Err(Failure::Input(format!(

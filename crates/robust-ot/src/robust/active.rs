@@ -6,7 +6,7 @@ use ndarray::{Array1, Array2};
 
 use crate::displacement::Displacements;
 use crate::linalg::inner;
-use crate::transport::{EntropicPlan, PlanEntry, row};
+use crate::transport::{CostRows, EntropicPlan, PlanEntry};
 
 /// A plan that an oracle returned.
 #[derive(Debug, Clone)]
@@ -90,22 +90,14 @@ impl ActiveSet {
     /// The plan, written out.
     pub(super) fn dense_plan(&self, maps: &Displacements) -> Array2<f64> {
         let mut total = Array2::zeros((maps.source_len(), maps.target_len()));
-        let mut masses = vec![0.0; maps.target_len()];
         for (vertex, &weight) in self.vertices.iter().zip(&self.weights) {
             match &vertex.plan {
                 VertexPlan::Sparse(entries) => {
                     entries.iter().for_each(|e| total[[e.row, e.column]] += weight * e.mass);
                 }
                 VertexPlan::Entropic { metric, plan } => {
-                    let cost = maps.cost_matrix(metric);
-                    for i in 0..cost.nrows() {
-                        plan.fill_row(i, row(&cost, i), &mut masses);
-                        total
-                            .row_mut(i)
-                            .iter_mut()
-                            .zip(&masses)
-                            .for_each(|(sum, mass)| *sum += weight * mass);
-                    }
+                    let factors = maps.cost_factors(metric);
+                    total.scaled_add(weight, &plan.dense(&CostRows::Streamed(&factors)));
                 }
             }
         }

@@ -107,6 +107,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
                 status,
                 iterations: history.len(),
                 oracle_calls: history.len() + probes,
+                storage: oracle.storage(),
                 metric,
                 moment,
                 source_potential: answer.source_potential,
@@ -132,13 +133,13 @@ fn choose_oracle(
     let most = entropy * ((a.len() * b.len()) as f64).ln();
     let seen = |scale: f64| most > UNSEEN * settings.tol_gap_rel * scale;
     if *entropy == 0.0 || seen(inner(metric, maps.independent_moment())) {
-        return Ok((Oracle::new(&a, &b, *entropy)?, 0));
+        return Ok((Oracle::within(settings.memory, &a, &b, *entropy)?, 0));
     }
     // Perhaps not seen: the optimal plan, which costs less than the independent one, tells.
-    let mut exact = Oracle::negligible_entropy(&a, &b, *entropy)?;
+    let mut exact = Oracle::exact(settings.memory, &a, &b, *entropy)?;
     let moment = exact.call(maps, (source_weights, target_weights), metric, interrupt)?.vertex.moment;
     let worst = set.evaluate(&moment)?;
-    let oracle = if seen(inner(&worst.metric, &moment)) { Oracle::new(&a, &b, *entropy)? } else { exact };
+    let oracle = if seen(inner(&worst.metric, &moment)) { Oracle::within(settings.memory, &a, &b, *entropy)? } else { exact };
     Ok((oracle, 1))
 }
 

@@ -11,9 +11,11 @@ mod settings;
 mod solution;
 mod span;
 mod status;
+mod storage;
 
 pub use self::oracle::Oracle;
 pub use self::problem::Problem;
 pub use self::settings::{Settings, Solver};
 pub use self::solution::{Solution, Step};
 pub use self::status::Status;
+pub use self::storage::Storage;

@@ -1,14 +1,17 @@
 //! The linear oracle: the plan that is best for one metric, its moment, and a dual bound.
 
-use ndarray::parallel::prelude::*;
-use ndarray::{Array1, Array2, Axis};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 
 use super::active::{Vertex, VertexPlan};
+use super::storage::Storage;
 use crate::displacement::Displacements;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
+use crate::kernels::sealed::Kernels;
 use crate::linalg::{inner, product_into};
-use crate::transport::{EntropicPlan, NetworkSimplex, PlanEntry, SimplexSolution, Sinkhorn, dual_value, row};
+use crate::transport::{
+    CostRows, EntropicPlan, NetworkSimplex, PlanEntry, SimplexSolution, Sinkhorn, dual_value,
+};
 
 /// The marginal error at which the first Sinkhorn solve stops; later ones follow the gap.
 const FIRST_TOLERANCE: f64 = 1e-3;
@@ -16,8 +19,6 @@ const FIRST_TOLERANCE: f64 = 1e-3;
 const FINAL_TOLERANCE: f64 = 1e-9;
 /// The most sweeps of one Sinkhorn solve; the next call goes on from there.
 const MAX_SWEEPS: usize = 10_000;
-/// Rows of a plan that are formed at a time.
-const ROWS_A_BLOCK: usize = 64;
 
 /// Solves plain transport problems between two fixed sets of weights, each call warm-started from the last: by the
 /// network simplex, or by Sinkhorn's iteration when there is entropy.
@@ -39,9 +40,9 @@ pub struct Oracle(Kind);
 enum Kind {
     /// `careful` takes costs from the differences themselves.
     /// `entropy` is not 0 when it is too small to matter: see [`Oracle::negligible_entropy`].
-    Exact { simplex: NetworkSimplex, careful: bool, entropy: f64 },
+    Exact { simplex: NetworkSimplex, careful: bool, entropy: f64, storage: Storage },
     /// `tolerance` is the marginal error that the next solve may leave, `floor` the least that rounding allows.
-    Entropic { sinkhorn: Sinkhorn, entropy: f64, tolerance: f64, floor: f64 },
+    Entropic { sinkhorn: Box<Sinkhorn>, entropy: f64, tolerance: f64, floor: f64, storage: Storage },
 }
 
 /// What an oracle call brings home.
@@ -64,22 +65,33 @@ impl Oracle {
     /// # Errors
     /// When the weights are not fit for transport or the entropy is negative.
     pub fn new(a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
-        if entropy == 0.0 {
-            return Ok(Self(Kind::Exact {
-                simplex: NetworkSimplex::new(a, b)?,
-                careful: false,
-                entropy: 0.0,
-            }));
-        }
-        let floor = f64::EPSILON * 8.0 * (a.len() + b.len()) as f64;
-        let sinkhorn = Sinkhorn::new(a, b, entropy)?;
-        Ok(Self(Kind::Entropic { sinkhorn, entropy, tolerance: FIRST_TOLERANCE, floor }))
+        Self::within(usize::MAX, a, b, entropy)
     }
 
-    /// An oracle of exact plans for a problem whose entropy cannot change its value by more than the tolerance: where
-    /// costs are large against λ, Sinkhorn would take forever to add nothing.
-    pub(super) fn negligible_entropy(a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
-        Ok(Self(Kind::Exact { simplex: NetworkSimplex::new(a, b)?, careful: false, entropy }))
+    /// An oracle whose costs and plans take no more than this many bytes, unless it is exact plans without a choice.
+    pub(super) fn within(memory: usize, a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
+        if entropy == 0.0 {
+            return Self::exact(memory, a, b, entropy);
+        }
+        let floor = f64::EPSILON * 8.0 * (a.len() + b.len()) as f64;
+        let storage = Storage::of_plans(memory, a.len(), b.len());
+        let sinkhorn = Sinkhorn::new(a, b, entropy)?.with_memory(storage.held_bytes(a.len(), b.len()));
+        let sinkhorn = Box::new(sinkhorn);
+        Ok(Self(Kind::Entropic { sinkhorn, entropy, tolerance: FIRST_TOLERANCE, floor, storage }))
+    }
+
+    /// Exact plans. Entropy may be given where it cannot change the value by more than the tolerance: where costs are
+    /// large against λ, Sinkhorn would take forever to add nothing.
+    pub(super) fn exact(memory: usize, a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
+        let storage = Storage::of_costs(memory, a.len(), b.len());
+        Ok(Self(Kind::Exact { simplex: NetworkSimplex::new(a, b)?, careful: false, entropy, storage }))
+    }
+
+    /// What is kept of size m × n.
+    pub(super) fn storage(&self) -> Storage {
+        match self.0 {
+            Kind::Exact { storage, .. } | Kind::Entropic { storage, .. } => storage,
+        }
     }
 
     /// A feasible plan for one cost matrix: optimal without entropy; with it, the one that Sinkhorn reached, rounded to
@@ -92,16 +104,11 @@ impl Oracle {
             Kind::Exact { simplex, .. } => Ok(simplex.solve(cost, interrupt)?.plan),
             Kind::Entropic { sinkhorn, floor, .. } => {
                 sinkhorn.solve(cost, floor.max(FINAL_TOLERANCE), MAX_SWEEPS, interrupt)?;
-                let cost = cost.as_standard_layout().into_owned();
-                let plan = sinkhorn.feasible_plan(&cost);
-                let mut masses = vec![0.0; cost.ncols()];
-                let mut entries = Vec::new();
-                for i in 0..cost.nrows() {
-                    plan.fill_row(i, row(&cost, i), &mut masses);
-                    let moving = masses.iter().enumerate().filter(|(_, mass)| **mass > 0.0);
-                    entries.extend(moving.map(|(column, &mass)| PlanEntry { row: i, column, mass }));
-                }
-                Ok(entries)
+                let rows = CostRows::from(cost);
+                let plan = sinkhorn.feasible_plan(&rows);
+                let masses = plan.dense(&rows);
+                let entries = masses.indexed_iter().filter(|(_, mass)| **mass > 0.0);
+                Ok(entries.map(|((row, column), &mass)| PlanEntry { row, column, mass }).collect())
             }
         }
     }
@@ -115,17 +122,19 @@ impl Oracle {
         interrupt: &Interrupt,
     ) -> Result<Answer> {
         match &mut self.0 {
-            Kind::Exact { simplex, careful, entropy } => {
-                let (cost, of_cost) = if *careful {
-                    (maps.cost_from_differences(metric), 0.0)
+            Kind::Exact { simplex, careful, entropy, storage } => {
+                let factors = maps.cost_factors(metric);
+                let (stored, of_cost) = if *careful {
+                    (Some(maps.cost_from_differences(metric)), 0.0)
                 } else {
-                    (maps.cost_matrix(metric), maps.rounding(metric))
+                    (storage.stores_costs().then(|| factors.matrix()), maps.rounding(metric))
                 };
+                let cost = stored.as_ref().map_or(CostRows::Streamed(&factors), CostRows::from);
                 let SimplexSolution { plan, source_potential, target_potential, .. } =
-                    simplex.solve(&cost, interrupt)?;
+                    simplex.solve(cost, interrupt)?;
                 let (dual, of_dual) = dual_value(weights, (&source_potential, &target_potential));
                 // Σ γ ln γ is at least −ln(mn), so an exact dual less λ ln(mn) bounds the entropic problem.
-                let dual = dual - *entropy * (cost.len() as f64).ln();
+                let dual = dual - *entropy * ((maps.source_len() * maps.target_len()) as f64).ln();
                 let of_plan =
                     if *entropy > 0.0 { plan.iter().map(|e| e.mass * e.mass.ln()).sum::<f64>() } else { 0.0 };
                 let moment = maps.moment_of_entries(&plan);
@@ -141,9 +150,11 @@ impl Oracle {
                     target_potential,
                 })
             }
-            Kind::Entropic { sinkhorn, entropy, tolerance, .. } => {
-                let cost = maps.cost_matrix(metric);
-                sinkhorn.solve(&cost, *tolerance, MAX_SWEEPS, interrupt)?;
+            Kind::Entropic { sinkhorn, entropy, tolerance, storage, .. } => {
+                let factors = maps.cost_factors(metric);
+                let stored = storage.stores_costs().then(|| factors.matrix());
+                let cost = stored.as_ref().map_or(CostRows::Streamed(&factors), CostRows::from);
+                sinkhorn.solve(cost.clone(), *tolerance, MAX_SWEEPS, interrupt)?;
                 let plan = sinkhorn.feasible_plan(&cost);
                 let (moment, of_plan) = measure_plan(maps, &plan, &cost);
                 let (source_potential, target_potential) = sinkhorn.potentials();
@@ -184,26 +195,19 @@ impl Oracle {
     }
 }
 
-/// V and Σ γ ln γ of an entropic plan, block by block: only γT is stored.
-fn measure_plan(maps: &Displacements, plan: &EntropicPlan, cost: &Array2<f64>) -> (Array2<f64>, f64) {
+/// V and Σ γ ln γ of an entropic plan, a few rows at a time: only γT is stored.
+fn measure_plan(maps: &Displacements, plan: &EntropicPlan, cost: &CostRows) -> (Array2<f64>, f64) {
     let (_, target) = maps.points();
-    let (m, n) = cost.dim();
-    let mut spread = Array2::zeros((m, target.ncols()));
-    let entropies: Vec<f64> = spread
-        .axis_chunks_iter_mut(Axis(0), ROWS_A_BLOCK)
-        .into_par_iter()
-        .enumerate()
-        .map(|(block, spread)| {
-            let mut plan_block = Array2::zeros((spread.nrows(), n));
-            let mut entropy = 0.0;
-            for (offset, mut masses) in plan_block.rows_mut().into_iter().enumerate() {
-                let i = block * ROWS_A_BLOCK + offset;
-                plan.fill_row(i, row(cost, i), masses.as_slice_mut().expect("rows are contiguous"));
-                entropy += masses.iter().filter(|x| **x > 0.0).map(|x| x * x.ln()).sum::<f64>();
-            }
-            product_into(spread, plan_block.view(), target.view());
-            entropy
-        })
-        .collect();
+    let (n, width) = target.dim();
+    let mut spread = Array2::zeros((maps.source_len(), width));
+    let out = spread.as_slice_mut().expect("new arrays are row-major");
+    let entropies = plan.map_tiles(cost, out, width, |masses, spread| {
+        let entropy: f64 = masses.chunks_exact(n).map(f64::entropy).sum();
+        let rows = masses.len() / n;
+        let spread = ArrayViewMut2::from_shape((rows, width), spread).expect("a row for each of the plan's");
+        let masses = ArrayView2::from_shape((rows, n), masses).expect("whole rows");
+        product_into(spread, masses, target.view());
+        entropy
+    });
     (maps.moment_of_spread(&spread), entropies.into_iter().sum())
 }

@@ -62,6 +62,7 @@ impl FromStr for Solver {
 /// | `solver` | auto | step rule | |
 /// | `tol_gap_rel` | 1e-4 | stop when gap ≤ this · ⟨V, M⟩ | [0, ∞) |
 /// | `max_iterations` | 1000 | stop after this many oracle calls | [1, ∞) |
+/// | `memory` | no limit | bytes for costs and plans, m × n; beyond, they are streamed | [0, ∞) |
 ///
 /// ```
 /// let settings = robust_ot::Settings { tol_gap_rel: 1e-6, ..Default::default() };
@@ -75,11 +76,13 @@ pub struct Settings {
     pub tol_gap_rel: f64,
     /// The most oracle calls a solve makes.
     pub max_iterations: usize,
+    /// The most bytes for anything of size m × n; what does not fit is formed again whenever it is needed.
+    pub memory: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { solver: Solver::Auto, tol_gap_rel: 1e-4, max_iterations: 1000 }
+        Self { solver: Solver::Auto, tol_gap_rel: 1e-4, max_iterations: 1000, memory: usize::MAX }
     }
 }
 

@@ -6,6 +6,7 @@ use ndarray::{Array1, Array2};
 
 use super::active::ActiveSet;
 use super::status::Status;
+use super::storage::Storage;
 use crate::displacement::Displacements;
 use crate::transport::PlanEntry;
 
@@ -68,6 +69,8 @@ pub struct Solution {
     pub iterations: usize,
     /// Plain transport problems solved.
     pub oracle_calls: usize,
+    /// What was kept of size m × n.
+    pub storage: Storage,
     /// The worst metric, r × r.
     pub metric: Array2<f64>,
     /// V_γ, r × r.

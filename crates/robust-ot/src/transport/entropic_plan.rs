@@ -1,11 +1,14 @@
 //! The plan of an entropic problem, kept as potentials and rounded to the exact marginals (Altschuler, Weed, Rigollet
 //! 2017): rows that are too light and columns that are too light share what is missing.
 
-use ndarray::parallel::prelude::*;
-use ndarray::{Array1, Array2, Axis};
+use ndarray::{Array1, Array2};
+use rayon::prelude::*;
 
-use super::sinkhorn::BLOCKS;
-use crate::kernels::{exp_shifted, exponents};
+use super::cost_rows::CostRows;
+use crate::kernels::sealed::Kernels;
+
+/// Rows that are formed at a time.
+const ROWS_A_TILE: usize = 32;
 
 /// A feasible entropic plan that is never stored: its rows come from potentials and costs,
 /// γ_ij = a_i y_j p_ij + e_i e'_j with p_ij ∝ e^{target_j − C_ij/λ} summing to one over j.
@@ -23,34 +26,54 @@ pub(crate) struct EntropicPlan {
 
 impl EntropicPlan {
     /// Row i of the plan.
-    pub(crate) fn fill_row(&self, i: usize, cost: &[f64], masses: &mut [f64]) {
-        let largest = exponents(masses, &self.target, cost, 1.0 / self.regularisation);
-        let scale = self.a[i] / exp_shifted(masses, largest);
+    fn fill_row(&self, i: usize, cost: &[f64], masses: &mut [f64]) {
+        let largest = f64::exponents(masses, &self.target, cost, 1.0 / self.regularisation);
+        let scale = self.a[i] / f64::exp_shifted(masses, largest);
         let deficit = self.row_deficit[i];
         for ((mass, y), share) in masses.iter_mut().zip(&self.column_scale).zip(&self.column_deficit) {
             *mass = scale * y * *mass + deficit * share;
         }
     }
 
-    pub(super) fn row_sums(&self, cost: &Array2<f64>) -> Array1<f64> {
-        let mut sums = Array1::zeros(cost.nrows());
-        sums.axis_chunks_iter_mut(Axis(0), cost.nrows().div_ceil(BLOCKS))
-            .into_par_iter()
-            .enumerate()
-            .for_each(|(block, mut sums)| {
-                let mut masses = vec![0.0; cost.ncols()];
-                for (offset, sum) in sums.iter_mut().enumerate() {
-                    let i = block * cost.nrows().div_ceil(BLOCKS) + offset;
-                    self.fill_row(i, row(cost, i), &mut masses);
-                    *sum = masses.iter().sum();
-                }
-            });
+    pub(super) fn row_sums(&self, cost: &CostRows) -> Array1<f64> {
+        let mut sums = Array1::zeros(self.a.len());
+        self.map_tiles(cost, sums.as_slice_mut().expect("vectors are contiguous"), 1, |masses, sums| {
+            for (masses, sum) in masses.chunks_exact(self.target.len()).zip(sums) {
+                *sum = masses.iter().sum();
+            }
+        });
         sums
     }
-}
 
-/// A row of a row-major matrix.
-pub(crate) fn row(matrix: &Array2<f64>, i: usize) -> &[f64] {
-    let n = matrix.ncols();
-    &matrix.as_slice().expect("costs are row-major")[i * n..(i + 1) * n]
+    /// The whole plan.
+    pub(crate) fn dense(&self, cost: &CostRows) -> Array2<f64> {
+        let mut plan = Array2::zeros(cost.dim());
+        let out = plan.as_slice_mut().expect("new arrays are row-major");
+        self.map_tiles(cost, out, self.target.len(), |masses, out| out.copy_from_slice(masses));
+        plan
+    }
+
+    /// Forms the plan a few rows at a time, in parallel, and hands them over together with the part of `out` that belongs
+    /// to them, `width` numbers a row. The results are in the order of the rows.
+    pub(crate) fn map_tiles<R: Send>(
+        &self,
+        cost: &CostRows,
+        out: &mut [f64],
+        width: usize,
+        work: impl Fn(&[f64], &mut [f64]) -> R + Sync,
+    ) -> Vec<R> {
+        let n = self.target.len();
+        let room = || (Vec::new(), vec![0.0; ROWS_A_TILE * n]);
+        let tiles = out.par_chunks_mut(ROWS_A_TILE * width).enumerate();
+        let results = tiles.map_init(room, |(tile, masses), (index, out)| {
+            let rows = out.len() / width;
+            let first = index * ROWS_A_TILE;
+            let costs = cost.rows(first..first + rows, tile);
+            for (offset, (costs, masses)) in costs.chunks_exact(n).zip(masses.chunks_exact_mut(n)).enumerate() {
+                self.fill_row(first + offset, costs, masses);
+            }
+            work(&masses[..rows * n], out)
+        });
+        results.collect()
+    }
 }

@@ -3,7 +3,9 @@
 //! $$\min_{\gamma \ge 0} \langle C, \gamma\rangle\ [+ \lambda \sum_{ij} \gamma_{ij} \ln \gamma_{ij}]
 //!   \quad\text{with}\quad \gamma 1 = a,\ \gamma^\top 1 = b.$$
 
+mod cost_rows;
 mod entropic_plan;
+mod held_kernel;
 mod newton;
 mod simplex;
 mod sinkhorn;
@@ -11,9 +13,11 @@ mod tree;
 
 use ndarray::Array1;
 
-pub(crate) use self::entropic_plan::{EntropicPlan, row};
+pub use self::cost_rows::{CostFactors, CostRows};
+pub(crate) use self::entropic_plan::EntropicPlan;
 pub use self::simplex::{NetworkSimplex, SimplexSolution};
 pub use self::sinkhorn::{Sinkhorn, SinkhornReport};
+pub use crate::kernels::Real;
 use crate::error::{Error, Result};
 
 /// Mass that moves from a source point to a target point.
@@ -57,22 +61,6 @@ fn normalised(a: &[f64], b: &[f64]) -> Result<(Array1<f64>, Array1<f64>, f64)> {
     }
     let scaled = |weights: &[f64], mass: f64| weights.iter().map(|w| w / mass).collect();
     Ok((scaled(a, of_a), scaled(b, of_b), of_a))
-}
-
-/// Checks a cost matrix against the weights.
-fn check_cost(cost: &ndarray::Array2<f64>, m: usize, n: usize) -> Result<()> {
-    if cost.dim() != (m, n) {
-        let (rows, columns) = cost.dim();
-        return Err(Error::Shape {
-            name: "the cost matrix",
-            expected: format!("{m} × {n}, one row a source weight and one column a target weight"),
-            found: format!("{rows} × {columns}"),
-        });
-    }
-    if let Some(((row, column), &value)) = cost.indexed_iter().find(|(_, c)| !c.is_finite()) {
-        return Err(Error::Cost { row, column, value });
-    }
-    Ok(())
 }
 
 /// ⟨a, f⟩ + ⟨b, g⟩, and a bound of what rounding in sums and potentials can do to it.

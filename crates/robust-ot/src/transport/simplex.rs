@@ -3,10 +3,11 @@
 //! $$\min \langle C, \gamma\rangle = \max\ \lbrace \langle a, f\rangle + \langle b, g\rangle :
 //!   f_i + g_j \le C_{ij} \rbrace .$$
 
-use ndarray::{Array1, Array2};
+use ndarray::Array1;
 
+use super::cost_rows::CostRows;
 use super::tree::Tree;
-use super::{PlanEntry, check_cost, normalised};
+use super::{PlanEntry, normalised};
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::kernels::smallest_difference;
@@ -21,6 +22,8 @@ const PIVOTS_A_LOOK: usize = 256;
 const PIVOTS_A_POINT: usize = 10_000;
 /// Potentials are set anew at most this often before rounding is accepted as the limit.
 const MAX_REFRESHES: usize = 20;
+/// Rows of streamed costs that are formed at a time.
+const ROWS_A_TILE: usize = 16;
 
 /// An exact solver for fixed weights; a second call with other costs starts from the last basis.
 ///
@@ -44,9 +47,33 @@ pub struct NetworkSimplex {
     columns: Vec<usize>,
     tree: Tree,
     warm: bool,
-    /// Costs between those points, when they are not all.
-    compact: Vec<f64>,
     next_arc: usize,
+    /// Rows of costs, when they are not stored.
+    tile: Tile,
+}
+
+/// Rows of streamed costs, as many as are formed at a time; block search goes through them in order.
+#[derive(Debug, Clone, Default)]
+struct Tile {
+    first: usize,
+    count: usize,
+    costs: Vec<f64>,
+}
+
+impl Tile {
+    /// One row of costs.
+    fn row<'a>(&'a mut self, costs: &'a CostRows, i: usize) -> &'a [f64] {
+        let (m, n) = costs.dim();
+        if let CostRows::Streamed(_) = costs {
+            if !(self.first..self.first + self.count).contains(&i) {
+                (self.first, self.count) = (i, ROWS_A_TILE.min(m - i));
+                costs.rows(i..i + self.count, &mut self.costs);
+            }
+            let start = (i - self.first) * n;
+            return &self.costs[start..start + n];
+        }
+        costs.rows(i..i + 1, &mut self.costs)
+    }
 }
 
 /// What the network simplex found.
@@ -90,47 +117,50 @@ impl NetworkSimplex {
         let (rows, columns) = (kept(&supply), kept(&demand));
         let pick = |units: &[i128], kept: &[usize]| kept.iter().map(|&i| units[i]).collect::<Vec<_>>();
         let tree = Tree::star(&pick(&supply, &rows), &pick(&demand, &columns));
-        Ok(Self { a, b, mass, rows, columns, tree, warm: false, compact: Vec::new(), next_arc: 0 })
+        Ok(Self { a, b, mass, rows, columns, tree, warm: false, next_arc: 0, tile: Tile::default() })
     }
 
-    /// Solves for one cost matrix.
+    /// Solves for one cost matrix, stored or streamed.
     ///
     /// # Errors
     /// When the costs are not m × n or not finite.
-    pub fn solve(&mut self, cost: &Array2<f64>, interrupt: &Interrupt) -> Result<SimplexSolution> {
-        check_cost(cost, self.a.len(), self.b.len())?;
-        let costs = cost.as_standard_layout();
+    pub fn solve<'a>(
+        &mut self,
+        cost: impl Into<CostRows<'a>>,
+        interrupt: &Interrupt,
+    ) -> Result<SimplexSolution> {
+        let cost = cost.into();
+        let (low, high) = cost.check(self.a.len(), self.b.len())?;
+        let largest = low.abs().max(high.abs());
         let everyone = self.rows.len() == self.a.len() && self.columns.len() == self.b.len();
-        let mut compact = std::mem::take(&mut self.compact);
-        if !everyone {
-            compact.clear();
-            compact.extend(
-                self.rows.iter().flat_map(|&i| self.columns.iter().map(move |&j| (i, j))).map(|at| costs[at]),
-            );
-        }
-        let arcs = if everyone { costs.as_slice().unwrap_or(&compact) } else { &compact };
-        let (pivots, optimal) = self.run(arcs, interrupt);
+        let mut tile = std::mem::take(&mut self.tile);
+        tile.count = 0;
+        let (pivots, optimal) = if everyone {
+            self.run(&cost, largest, &mut tile, interrupt)
+        } else {
+            let picked = cost.picked(&self.rows, &self.columns);
+            self.run(&picked.rows(), largest, &mut tile, interrupt)
+        };
         self.warm = optimal;
-        let (source_potential, target_potential) = self.feasible_potentials(&costs.view());
-        let plan = self.plan(cost, &source_potential, &target_potential);
-        self.compact = compact;
+        tile.count = 0;
+        let (source_potential, target_potential) = self.feasible_potentials(&cost, &mut tile);
+        let plan = self.plan(&cost, &source_potential, &target_potential);
+        self.tile = tile;
         Ok(SimplexSolution { plan, source_potential, target_potential, pivots, optimal })
     }
 
     /// Pivots until no reduced cost is negative.
-    fn run(&mut self, arcs: &[f64], interrupt: &Interrupt) -> (usize, bool) {
-        let n = self.columns.len();
-        let largest = arcs.iter().fold(0.0_f64, |top, c| top.max(c.abs()));
+    fn run(&mut self, costs: &CostRows, largest: f64, tile: &mut Tile, interrupt: &Interrupt) -> (usize, bool) {
+        let points = self.rows.len() + self.columns.len();
         let mut tolerance = PRICE_TOLERANCE * largest;
         // No cycle through the root pays while a demand is met through it.
-        let penalty =
-            if self.warm { 0.0 } else { 2.0 * largest.max(f64::MIN_POSITIVE) * (self.rows.len() + n) as f64 };
-        let cost = |i: usize, j: usize| arcs[i * n + j];
-        let (mut pivots, limit) = (0, PIVOTS_A_POINT * (self.rows.len() + n));
+        let penalty = if self.warm { 0.0 } else { 2.0 * largest.max(f64::MIN_POSITIVE) * points as f64 };
+        let cost = |i: usize, j: usize| costs.entry(i, j);
+        let (mut pivots, limit) = (0, PIVOTS_A_POINT * points);
         self.tree.refresh_potentials(cost, penalty);
         for _ in 0..MAX_REFRESHES {
             let before = pivots;
-            while let Some((i, j, reduced)) = self.price(arcs, tolerance) {
+            while let Some((i, j, reduced)) = self.price(costs, tile, tolerance) {
                 self.tree.pivot(i, j, reduced);
                 pivots += 1;
                 if pivots >= limit || (pivots % PIVOTS_A_LOOK == 0 && interrupt.is_raised()) {
@@ -149,22 +179,22 @@ impl NetworkSimplex {
     }
 
     /// The arc with the most negative reduced cost of the next block that has one.
-    fn price(&mut self, arcs: &[f64], tolerance: f64) -> Option<(usize, usize, f64)> {
+    fn price(&mut self, costs: &CostRows, tile: &mut Tile, tolerance: f64) -> Option<(usize, usize, f64)> {
         let (source, target) = self.tree.potentials();
-        let n = target.len();
-        let block = ((arcs.len() as f64).sqrt() as usize).clamp(64.min(arcs.len()), arcs.len());
+        let (n, arcs) = (target.len(), source.len() * target.len());
+        let block = ((arcs as f64).sqrt() as usize).clamp(64.min(arcs), arcs);
         let mut best = (0, 0, -tolerance);
         let (mut seen, mut seen_in_block) = (0, 0);
-        while seen < arcs.len() {
+        while seen < arcs {
             let (i, from) = (self.next_arc / n, self.next_arc % n);
             let to = n.min(from + block - seen_in_block);
-            let row = &arcs[i * n + from..i * n + to];
+            let row = &tile.row(costs, i)[from..to];
             let smallest = smallest_difference(row, &target[from..to]);
             if smallest + source[i] < best.2 {
                 let offset = row.iter().zip(&target[from..to]).position(|(c, p)| c - p <= smallest);
                 best = (i, from + offset.unwrap_or(0), smallest + source[i]);
             }
-            self.next_arc = (i * n + to) % arcs.len();
+            self.next_arc = (i * n + to) % arcs;
             seen += to - from;
             seen_in_block += to - from;
             if seen_in_block == block {
@@ -178,14 +208,14 @@ impl NetworkSimplex {
     }
 
     /// (f, g) with f_i + g_j ≤ C_ij for all points, weightless ones included, by two passes of the c-transform.
-    fn feasible_potentials(&self, cost: &ndarray::ArrayView2<f64>) -> (Array1<f64>, Array1<f64>) {
+    fn feasible_potentials(&self, cost: &CostRows, tile: &mut Tile) -> (Array1<f64>, Array1<f64>) {
         let (m, n) = cost.dim();
         let (source, target) = self.tree.potentials();
         // The tree may hang from a far point of little weight; a shift by that distance would cost digits.
         let shift = -weighted_median(source, self.rows.iter().map(|&i| self.a[i]));
         let mut f = Array1::from_elem(m, f64::INFINITY);
         for i in 0..m {
-            let row = cost.row(i);
+            let row = tile.row(cost, i);
             f[i] = self
                 .columns
                 .iter()
@@ -194,14 +224,14 @@ impl NetworkSimplex {
         }
         let mut g = Array1::from_elem(n, f64::INFINITY);
         for i in 0..m {
-            g.zip_mut_with(&cost.row(i), |g, c| *g = g.min(c - f[i]));
+            g.iter_mut().zip(tile.row(cost, i)).for_each(|(g, c)| *g = g.min(c - f[i]));
         }
         (f, g)
     }
 
     /// The flows as masses. What an interrupted solve left at the root is matched in order, and a weight too small
     /// to count goes where its dual constraint is tight.
-    fn plan(&self, cost: &Array2<f64>, f: &Array1<f64>, g: &Array1<f64>) -> Vec<PlanEntry> {
+    fn plan(&self, cost: &CostRows, f: &Array1<f64>, g: &Array1<f64>) -> Vec<PlanEntry> {
         let mass = |units: i128| units as f64 / UNITS * self.mass;
         let mut plan: Vec<_> = self
             .tree
@@ -221,7 +251,7 @@ impl NetworkSimplex {
                 open = (demand > flow).then_some((v, demand - flow));
             }
         }
-        let slack = |i: usize, j: usize| cost[[i, j]] - f[i] - g[j];
+        let slack = |i: usize, j: usize| cost.entry(i, j) - f[i] - g[j];
         let tight = |count: usize, slack: &dyn Fn(usize) -> f64| {
             (0..count).min_by(|&x, &y| slack(x).total_cmp(&slack(y))).unwrap_or(0)
         };

@@ -8,12 +8,8 @@ use super::*;
 use crate::testing::{matrix, measure, rng};
 use crate::transport::NetworkSimplex;
 
-fn dense(plan: &EntropicPlan, cost: &Array2<f64>) -> Array2<f64> {
-    let mut out = Array2::zeros(cost.dim());
-    for i in 0..cost.nrows() {
-        plan.fill_row(i, row(cost, i), out.row_mut(i).into_slice().unwrap());
-    }
-    out
+fn feasible(sinkhorn: &Sinkhorn, cost: &Array2<f64>) -> Array2<f64> {
+    sinkhorn.feasible_plan(&cost.into()).dense(&cost.into())
 }
 
 fn objective(plan: &Array2<f64>, cost: &Array2<f64>, lambda: f64) -> f64 {
@@ -31,7 +27,7 @@ proptest! {
         let cost = matrix(m, n, &mut rng(seed));
         let mut sinkhorn = Sinkhorn::new(&a, &b, lambda).unwrap();
         sinkhorn.solve(&cost, 0.0, sweeps, &Interrupt::default()).unwrap();
-        let plan = dense(&sinkhorn.feasible_plan(&cost), &cost);
+        let plan = feasible(&sinkhorn, &cost);
         // Rounded to the marginals,
         prop_assert!(plan.iter().all(|x| *x >= 0.0));
         assert_abs_diff_eq!(plan.sum_axis(Axis(1)), Array1::from_vec(a.clone()), epsilon = 1e-12);
@@ -40,7 +36,7 @@ proptest! {
         let mut long = Sinkhorn::new(&a, &b, lambda).unwrap();
         long.solve(&cost, 1e-13, 100_000, &Interrupt::default()).unwrap();
         let optimum_below = long.dual_value();
-        let optimum_above = objective(&dense(&long.feasible_plan(&cost), &cost), &cost, lambda);
+        let optimum_above = objective(&feasible(&long, &cost), &cost, lambda);
         prop_assert!(sinkhorn.dual_value() <= optimum_above + 1e-10);
         prop_assert!(objective(&plan, &cost, lambda) >= optimum_below - 1e-10);
     }
@@ -53,7 +49,7 @@ proptest! {
         let mut sinkhorn = Sinkhorn::new(&a, &b, lambda).unwrap();
         let report = sinkhorn.solve(&cost, 1e-12, 100_000, &Interrupt::default()).unwrap();
         prop_assert!(report.converged, "{report:?}");
-        let primal = objective(&dense(&sinkhorn.feasible_plan(&cost), &cost), &cost, lambda);
+        let primal = objective(&feasible(&sinkhorn, &cost), &cost, lambda);
         assert_abs_diff_eq!(primal, sinkhorn.dual_value(), epsilon = 1e-9);
     }
 }
@@ -64,7 +60,7 @@ fn the_plan_of_two_points_has_its_closed_form() {
     let mut sinkhorn = Sinkhorn::new(&[0.5, 0.5], &[0.5, 0.5], 0.2).unwrap();
     let cost = array![[0.0, 1.0], [1.0, 0.0]];
     sinkhorn.solve(&cost, 1e-15, 1000, &Interrupt::default()).unwrap();
-    let plan = dense(&sinkhorn.feasible_plan(&cost), &cost);
+    let plan = feasible(&sinkhorn, &cost);
     assert_relative_eq!(plan[[0, 0]] / plan[[0, 1]], 5f64.exp(), epsilon = 1e-10);
 }
 
@@ -78,7 +74,7 @@ fn a_small_regularisation_approaches_the_exact_plan_without_nan() {
     for lambda in [1e-2, 1e-4, 1e-6, 1e-9] {
         let mut sinkhorn = Sinkhorn::new(&a, &b, lambda).unwrap();
         sinkhorn.solve(&cost, 1e-6, 2000, &Interrupt::default()).unwrap();
-        let plan = dense(&sinkhorn.feasible_plan(&cost), &cost);
+        let plan = feasible(&sinkhorn, &cost);
         let transport: f64 = (&plan * &cost).sum();
         assert!(transport >= exact - 1e-12 && transport.is_finite(), "{lambda}: {transport} < {exact}");
         assert_abs_diff_eq!(plan.sum_axis(Axis(1)), Array1::from_vec(a.clone()), epsilon = 1e-15);
@@ -110,7 +106,7 @@ fn a_warm_start_needs_fewer_sweeps() {
 fn regularisation_out_of_range_is_refused() {
     for lambda in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(
-            Sinkhorn::new(&[1.0], &[1.0], lambda),
+            Sinkhorn::<f64>::new(&[1.0], &[1.0], lambda),
             Err(Error::Parameter { name: "entropy", .. })
         ));
     }

@@ -1,0 +1,13 @@
+//! Element-wise work on slices, compiled for the instruction sets at hand and chosen when it runs.
+
+mod real;
+#[expect(clippy::inline_always, reason = "they must be compiled for the instruction set of their caller")]
+mod scalar;
+#[expect(clippy::inline_always, reason = "as in `scalar`")]
+mod slices;
+#[cfg(test)]
+mod tests;
+
+pub use self::real::Real;
+pub(crate) use self::real::sealed;
+pub(crate) use self::slices::smallest_difference;

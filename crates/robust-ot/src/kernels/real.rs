@@ -1,0 +1,123 @@
+//! The numbers that costs are kept in.
+
+use std::fmt::Debug;
+
+use super::slices::{double, single};
+
+/// A number that costs and plans are kept in: `f64`, or `f32` for half the memory and about twice the speed. Potentials
+/// and sums are `f64` either way. Sealed: these two are all.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::{Interrupt, transport::Sinkhorn};
+///
+/// let mut sinkhorn = Sinkhorn::new(&[0.5, 0.5], &[0.5, 0.5], 0.1)?;
+/// let costs = array![[0.0_f32, 1.0], [1.0, 0.0]];
+/// let report = sinkhorn.solve(&costs, 1e-6, 1000, &Interrupt::default())?;
+/// assert!(report.converged);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+pub trait Real:
+    sealed::Kernels + Copy + Debug + Default + Send + Sync + PartialOrd + Into<f64> + faer::traits::ComplexField
+{
+    /// The relative rounding of one operation.
+    const UNIT_ROUNDOFF: f64;
+    /// The name on the command line.
+    const NAME: &'static str;
+
+    /// The nearest number of this kind.
+    fn nearest(x: f64) -> Self;
+}
+
+impl Real for f64 {
+    const UNIT_ROUNDOFF: f64 = f64::EPSILON / 2.0;
+    const NAME: &'static str = "f64";
+
+    fn nearest(x: f64) -> Self {
+        x
+    }
+}
+
+impl Real for f32 {
+    const UNIT_ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
+    const NAME: &'static str = "f32";
+
+    fn nearest(x: f64) -> Self {
+        x as f32
+    }
+}
+
+pub(crate) mod sealed {
+    /// The loops over slices of one kind of number.
+    pub trait Kernels: Sized {
+        /// max_j (s_j − c_j · inverse), written to x on the way.
+        fn exponents(x: &mut [Self], s: &[Self], c: &[Self], inverse: Self) -> Self;
+        /// x_j ← e^{x_j − shift}; returns the sum.
+        fn exp_shifted(x: &mut [Self], shift: Self) -> f64;
+        /// c_j ← α + β_j − 2 c_j.
+        fn complete_costs(c: &mut [Self], alpha: Self, beta: &[Self]);
+        /// The least and the largest; NaN when one is.
+        fn extremes(x: &[Self]) -> (f64, f64);
+        /// y_j ← x_j · scale in single precision, numbers below its range as 0.
+        fn hold_single(y: &mut [f32], x: &[Self], scale: f64);
+        /// y_j ← x_j · scale in double precision.
+        fn hold_double(y: &mut [f64], x: &[Self], scale: f64);
+        /// Σ x_j y_j.
+        fn dot(x: &[Self], y: &[Self]) -> f64;
+        /// y ← y + a x, all in one precision.
+        fn add_own(y: &mut [Self], a: Self, x: &[Self]);
+        /// y ← y + a x.
+        fn add_scaled(y: &mut [f64], a: f64, x: &[Self]);
+        /// Σ x_j ln x_j for x ≥ 0.
+        fn entropy(x: &[Self]) -> f64;
+    }
+}
+
+macro_rules! kernels {
+    ($real:ty, $module:ident) => {
+        impl sealed::Kernels for $real {
+            fn exponents(x: &mut [Self], s: &[Self], c: &[Self], inverse: Self) -> Self {
+                $module::exponents(x, s, c, inverse)
+            }
+
+            fn exp_shifted(x: &mut [Self], shift: Self) -> f64 {
+                $module::exp_shifted(x, shift)
+            }
+
+            fn complete_costs(c: &mut [Self], alpha: Self, beta: &[Self]) {
+                $module::complete_costs(c, alpha, beta);
+            }
+
+            fn extremes(x: &[Self]) -> (f64, f64) {
+                $module::extremes(x)
+            }
+
+            fn hold_single(y: &mut [f32], x: &[Self], scale: f64) {
+                $module::hold_single(y, x, scale as $real);
+            }
+
+            fn hold_double(y: &mut [f64], x: &[Self], scale: f64) {
+                $module::hold_double(y, x, scale);
+            }
+
+            fn dot(x: &[Self], y: &[Self]) -> f64 {
+                $module::dot(x, y)
+            }
+
+            fn add_own(y: &mut [Self], a: Self, x: &[Self]) {
+                $module::add_own(y, a, x);
+            }
+
+            fn add_scaled(y: &mut [f64], a: f64, x: &[Self]) {
+                $module::add_scaled(y, a, x);
+            }
+
+            fn entropy(x: &[Self]) -> f64 {
+                $module::entropy(x)
+            }
+        }
+    };
+}
+
+kernels!(f64, double);
+kernels!(f32, single);

@@ -1,0 +1,186 @@
+//! The loops. Sums run in a fixed number of lanes, so that the order of additions is that of the source code, whatever
+//! the number of threads.
+
+use multiversion::multiversion;
+use multiversion::target::target_cfg_f;
+
+use super::scalar::{exp32, exp64, ln64};
+
+/// The functions that exist in both precisions.
+macro_rules! precision {
+    ($name:ident, $real:ty, $exp:ident, $lanes:literal) => {
+        pub(super) mod $name {
+            use super::*;
+
+            const LANES: usize = $lanes;
+            /// Numbers whose sum is carried over to `f64`: a whole number of lanes that stays in the first cache.
+            const CHUNK: usize = 512;
+
+            #[multiversion(targets("x86_64+avx512f+avx512dq+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn exponents(
+                x: &mut [$real],
+                s: &[$real],
+                c: &[$real],
+                inverse: $real,
+            ) -> $real {
+                let mut tops = [<$real>::NEG_INFINITY; LANES];
+                let (x_blocks, x_rest) = x.as_chunks_mut::<LANES>();
+                let (s_blocks, s_rest) = s.as_chunks::<LANES>();
+                let (c_blocks, c_rest) = c.as_chunks::<LANES>();
+                for ((x, s), c) in x_blocks.iter_mut().zip(s_blocks).zip(c_blocks) {
+                    for lane in 0..LANES {
+                        x[lane] = s[lane] - c[lane] * inverse;
+                        tops[lane] = if x[lane] > tops[lane] { x[lane] } else { tops[lane] };
+                    }
+                }
+                let mut top = tops.into_iter().fold(<$real>::NEG_INFINITY, <$real>::max);
+                for ((x, s), c) in x_rest.iter_mut().zip(s_rest).zip(c_rest) {
+                    *x = s - c * inverse;
+                    top = top.max(*x);
+                }
+                top
+            }
+
+            #[multiversion(targets("x86_64+avx512f+avx512dq+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn exp_shifted(x: &mut [$real], shift: $real) -> f64 {
+                const FUSED: bool = target_cfg_f!(target_feature = "fma");
+                let mut sum = 0.0;
+                for chunk in x.chunks_mut(CHUNK) {
+                    for x in chunk.iter_mut() {
+                        *x = $exp::<FUSED>(*x - shift);
+                    }
+                    sum += lane_sum(chunk);
+                }
+                sum
+            }
+
+            #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn complete_costs(c: &mut [$real], alpha: $real, beta: &[$real]) {
+                c.iter_mut().zip(beta).for_each(|(c, beta)| *c = alpha + beta - 2.0 * *c);
+            }
+
+            #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn extremes(x: &[$real]) -> (f64, f64) {
+                let (mut lows, mut highs) = ([<$real>::INFINITY; LANES], [<$real>::NEG_INFINITY; LANES]);
+                // x − x is 0 for numbers and NaN for everything else.
+                let mut odd = [0.0; LANES];
+                let (blocks, rest) = x.as_chunks::<LANES>();
+                for block in blocks {
+                    for lane in 0..LANES {
+                        let x = block[lane];
+                        lows[lane] = if x < lows[lane] { x } else { lows[lane] };
+                        highs[lane] = if x > highs[lane] { x } else { highs[lane] };
+                        odd[lane] += x - x;
+                    }
+                }
+                let mut extremes = (<$real>::INFINITY, <$real>::NEG_INFINITY);
+                for x in lows.into_iter().chain(highs).chain(rest.iter().copied()).filter(|x| x.is_finite()) {
+                    extremes = (extremes.0.min(x), extremes.1.max(x));
+                }
+                let odd = odd.into_iter().sum::<$real>() + rest.iter().map(|x| x - x).sum::<$real>();
+                (f64::from(extremes.0 + odd), f64::from(extremes.1 + odd))
+            }
+
+            #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn hold_single(y: &mut [f32], x: &[$real], scale: $real) {
+                for (y, x) in y.iter_mut().zip(x) {
+                    let scaled = x * scale;
+                    *y = if scaled < f32::MIN_POSITIVE as $real { 0.0 } else { scaled as f32 };
+                }
+            }
+
+            #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn hold_double(y: &mut [f64], x: &[$real], scale: f64) {
+                y.iter_mut().zip(x).for_each(|(y, x)| *y = f64::from(*x) * scale);
+            }
+
+            #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn dot(x: &[$real], y: &[$real]) -> f64 {
+                const FUSED: bool = target_cfg_f!(target_feature = "fma");
+                // Enough lanes to hide the latency of additions.
+                const WIDE: usize = 4 * LANES;
+                let mut sum = 0.0;
+                for (x, y) in x.chunks(8 * CHUNK).zip(y.chunks(8 * CHUNK)) {
+                    let mut sums = [0.0; WIDE];
+                    let (x_blocks, x_rest) = x.as_chunks::<WIDE>();
+                    let (y_blocks, y_rest) = y.as_chunks::<WIDE>();
+                    for (x, y) in x_blocks.iter().zip(y_blocks) {
+                        for lane in 0..WIDE {
+                            let (x, y) = (x[lane], y[lane]);
+                            sums[lane] = if FUSED { x.mul_add(y, sums[lane]) } else { x * y + sums[lane] };
+                        }
+                    }
+                    for lane in 0..LANES {
+                        sums[lane] = (sums[lane] + sums[lane + LANES])
+                            + (sums[lane + 2 * LANES] + sums[lane + 3 * LANES]);
+                    }
+                    let rest = x_rest.iter().zip(y_rest).map(|(x, y)| x * y).sum::<$real>();
+                    sum += f64::from(sums[..LANES].iter().sum::<$real>() + rest);
+                }
+                sum
+            }
+
+            #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn add_own(y: &mut [$real], a: $real, x: &[$real]) {
+                const FUSED: bool = target_cfg_f!(target_feature = "fma");
+                y.iter_mut().zip(x).for_each(|(y, x)| *y = if FUSED { a.mul_add(*x, *y) } else { a * x + *y });
+            }
+
+            #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn add_scaled(y: &mut [f64], a: f64, x: &[$real]) {
+                y.iter_mut().zip(x).for_each(|(y, x)| *y += a * f64::from(*x));
+            }
+
+            #[multiversion(targets("x86_64+avx512f+avx512dq+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn entropy(x: &[$real]) -> f64 {
+                const FUSED: bool = target_cfg_f!(target_feature = "fma");
+                let mut sums = [0.0; 8];
+                let (blocks, rest) = x.as_chunks::<8>();
+                let term = |x: $real| {
+                    let x = f64::from(x);
+                    if x == 0.0 { 0.0 } else { x * ln64::<FUSED>(x) }
+                };
+                for block in blocks {
+                    let terms = block.map(term);
+                    for lane in 0..8 {
+                        sums[lane] += terms[lane];
+                    }
+                }
+                sums.into_iter().sum::<f64>() + rest.iter().map(|x| term(*x)).sum::<f64>()
+            }
+
+            /// Σ x_j, lane by lane.
+            #[inline(always)]
+            fn lane_sum(x: &[$real]) -> f64 {
+                let mut sums = [0.0; LANES];
+                let (blocks, rest) = x.as_chunks::<LANES>();
+                for block in blocks {
+                    for lane in 0..LANES {
+                        sums[lane] += block[lane];
+                    }
+                }
+                f64::from(sums.into_iter().sum::<$real>() + rest.iter().sum::<$real>())
+            }
+        }
+    };
+}
+
+precision!(double, f64, exp64, 8);
+precision!(single, f32, exp32, 16);
+
+/// min_j (x_j − y_j).
+#[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+pub(crate) fn smallest_difference(x: &[f64], y: &[f64]) -> f64 {
+    const LANES: usize = 16;
+    let mut lanes = [f64::INFINITY; LANES];
+    let (x_blocks, x_rest) = x.as_chunks::<LANES>();
+    let (y_blocks, y_rest) = y.as_chunks::<LANES>();
+    for (x, y) in x_blocks.iter().zip(y_blocks) {
+        for lane in 0..LANES {
+            let difference = x[lane] - y[lane];
+            lanes[lane] = if difference < lanes[lane] { difference } else { lanes[lane] };
+        }
+    }
+    let rest = x_rest.iter().zip(y_rest).fold(f64::INFINITY, |best, (x, y)| best.min(x - y));
+    lanes.into_iter().fold(rest, f64::min)
+}

@@ -1,0 +1,77 @@
+//! What of size m × n a solve keeps in memory.
+
+use std::fmt;
+
+/// Bytes of a cost.
+const COST: usize = size_of::<f64>();
+/// Bytes of an entry of a plan that Sinkhorn holds.
+const HELD: usize = size_of::<f32>();
+
+/// What a solve keeps of size m × n, as [`Settings::memory`](crate::Settings::memory) allows.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::{Measure, MetricSet, Problem, Settings, Storage};
+///
+/// let (a, b) = (Measure::uniform(array![[0.0], [1.0]])?, Measure::uniform(array![[1.0], [0.0]])?);
+/// let problem = Problem::new(&a, &b, MetricSet::W2)?;
+/// assert_eq!(problem.solve(&Settings::default())?.storage, Storage::Stored);
+/// let frugal = Settings { memory: 10, ..Settings::default() };
+/// assert_eq!(problem.solve(&frugal)?.storage, Storage::Streamed);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Storage {
+    /// The costs and, with entropy, a plan in single precision.
+    Stored,
+    /// A plan in single precision; costs are formed from products when they are needed.
+    Plan,
+    /// Nothing: costs are formed when they are needed, and plans block by block.
+    Streamed,
+}
+
+impl Storage {
+    /// What fits of the costs alone.
+    pub(super) fn of_costs(memory: usize, m: usize, n: usize) -> Self {
+        if bytes(m, n, COST) <= memory { Self::Stored } else { Self::Streamed }
+    }
+
+    /// What fits of costs and a plan.
+    pub(super) fn of_plans(memory: usize, m: usize, n: usize) -> Self {
+        if bytes(m, n, COST + HELD) <= memory {
+            Self::Stored
+        } else if bytes(m, n, HELD) <= memory {
+            Self::Plan
+        } else {
+            Self::Streamed
+        }
+    }
+
+    pub(super) fn stores_costs(self) -> bool {
+        self == Self::Stored
+    }
+
+    /// The bytes that Sinkhorn may hold a plan in.
+    pub(super) fn held_bytes(self, m: usize, n: usize) -> usize {
+        if self == Self::Streamed { 0 } else { bytes(m, n, HELD) }
+    }
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stored => "stored",
+            Self::Plan => "plan",
+            Self::Streamed => "streamed",
+        }
+    }
+}
+
+impl fmt::Display for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+fn bytes(m: usize, n: usize, each: usize) -> usize {
+    m.saturating_mul(n).saturating_mul(each)
+}

@@ -1,0 +1,186 @@
+//! Costs, a few rows at a time: from a matrix, or formed when they are needed.
+
+use std::ops::Range;
+
+use ndarray::{Array1, Array2, ArrayViewMut2, Axis, CowArray, Ix2, s};
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::kernels::Real;
+use crate::linalg::product_into;
+
+/// Rows that a task forms.
+const ROWS_A_BLOCK: usize = 64;
+
+/// The costs of a transport problem, m × n.
+///
+/// A matrix turns into them by itself, so that solvers take `&matrix`.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::{Displacements, Grouping, Interrupt, Measure, transport::{CostRows, NetworkSimplex}};
+///
+/// let source = Measure::uniform(array![[0.0, 0.0], [3.0, 4.0]])?;
+/// let target = Measure::uniform(array![[3.0, 4.0], [0.0, 1.0]])?;
+/// let factors = Displacements::new(&source, &target, &Grouping::none(2))?.factors(&array![[1.0, 0.0], [0.0, 1.0]])?;
+/// let mut simplex = NetworkSimplex::new(&[0.5, 0.5], &[0.5, 0.5])?;
+/// // Nothing of size m × n is stored:
+/// let plan = simplex.solve(CostRows::Streamed(&factors), &Interrupt::default())?.plan;
+/// assert_eq!((plan[0].row, plan[0].column), (0, 1));
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub enum CostRows<'a, T: Real = f64> {
+    /// All costs in memory, row-major.
+    Stored(CowArray<'a, T, Ix2>),
+    /// Rows are formed from products when they are needed.
+    Streamed(&'a CostFactors<T>),
+}
+
+impl<'a, T: Real> From<&'a Array2<T>> for CostRows<'a, T> {
+    fn from(costs: &'a Array2<T>) -> Self {
+        Self::Stored(costs.as_standard_layout())
+    }
+}
+
+/// C = α ⊕ β − 2 X Yᵀ in its parts: memory O((m + n) d).
+#[derive(Debug, Clone)]
+pub struct CostFactors<T: Real = f64> {
+    pub(crate) x: Array2<T>,
+    pub(crate) y: Array2<T>,
+    pub(crate) alpha: Array1<T>,
+    pub(crate) beta: Array1<T>,
+}
+
+impl<T: Real> CostFactors<T> {
+    /// The costs of some rows, on this thread.
+    fn fill(&self, rows: Range<usize>, out: &mut [T]) {
+        let n = self.y.nrows();
+        let shape = (rows.len(), n);
+        let block = ArrayViewMut2::from_shape(shape, out).expect("as many numbers as costs");
+        product_into(block, self.x.slice(s![rows.clone(), ..]), self.y.t());
+        let beta = self.beta.as_slice().expect("vectors are contiguous");
+        for (i, row) in rows.zip(out.chunks_exact_mut(n)) {
+            T::complete_costs(row, self.alpha[i], beta);
+        }
+    }
+
+    /// The rows and columns named.
+    fn picked(&self, rows: &[usize], columns: &[usize]) -> Self {
+        Self {
+            x: self.x.select(Axis(0), rows),
+            y: self.y.select(Axis(0), columns),
+            alpha: self.alpha.select(Axis(0), rows),
+            beta: self.beta.select(Axis(0), columns),
+        }
+    }
+}
+
+impl<T: Real> CostRows<'_, T> {
+    /// (m, n).
+    pub fn dim(&self) -> (usize, usize) {
+        match self {
+            Self::Stored(costs) => costs.dim(),
+            Self::Streamed(factors) => (factors.x.nrows(), factors.y.nrows()),
+        }
+    }
+
+    /// Some rows, one after the other; `tile` is room to form them in.
+    pub(crate) fn rows<'b>(&'b self, rows: Range<usize>, tile: &'b mut Vec<T>) -> &'b [T] {
+        let n = self.dim().1;
+        match self {
+            Self::Stored(costs) => {
+                &costs.as_slice().expect("stored costs are row-major")[rows.start * n..rows.end * n]
+            }
+            Self::Streamed(factors) => {
+                tile.resize(rows.len() * n, T::default());
+                factors.fill(rows, tile);
+                tile
+            }
+        }
+    }
+
+    /// One cost.
+    pub(crate) fn entry(&self, i: usize, j: usize) -> f64 {
+        match self {
+            Self::Stored(costs) => costs[[i, j]].into(),
+            Self::Streamed(factors) => {
+                let terms = factors.x.row(i).into_iter().zip(factors.y.row(j));
+                let product: f64 = terms.map(|(&x, &y)| x.into() * y.into()).sum();
+                factors.alpha[i].into() + factors.beta[j].into() - 2.0 * product
+            }
+        }
+    }
+
+    /// The costs between the rows and columns named, when those are not all.
+    pub(crate) fn picked(&self, rows: &[usize], columns: &[usize]) -> Picked<T> {
+        match self {
+            Self::Stored(costs) => {
+                Picked::Stored(Array2::from_shape_fn((rows.len(), columns.len()), |(i, j)| {
+                    costs[[rows[i], columns[j]]]
+                }))
+            }
+            Self::Streamed(factors) => Picked::Streamed(factors.picked(rows, columns)),
+        }
+    }
+
+    /// Checks the shape and that all costs are numbers; returns bounds of the least and the largest.
+    pub(crate) fn check(&self, m: usize, n: usize) -> Result<(f64, f64)> {
+        let (rows, columns) = self.dim();
+        if (rows, columns) != (m, n) {
+            return Err(Error::Shape {
+                name: "the cost matrix",
+                expected: format!("{m} × {n}, one row a source weight and one column a target weight"),
+                found: format!("{rows} × {columns}"),
+            });
+        }
+        match self {
+            Self::Stored(costs) => {
+                let (low, high) = T::extremes(costs.as_slice().expect("stored costs are row-major"));
+                if low.is_finite() && high.is_finite() {
+                    return Ok((low, high));
+                }
+                let odd = costs.indexed_iter().find(|(_, c)| !Into::<f64>::into(**c).is_finite());
+                let ((row, column), &value) = odd.expect("an extreme cost is not finite");
+                Err(Error::Cost { row, column, value: value.into() })
+            }
+            // Metrics are positive semi-definite, and √C is at most the sum of two lengths.
+            Self::Streamed(factors) => {
+                let longest = |lengths: &Array1<T>| {
+                    lengths.iter().fold(0.0_f64, |top, &x| top.max(x.into().max(0.0).sqrt()))
+                };
+                Ok((0.0, (longest(&factors.alpha) + longest(&factors.beta)).powi(2)))
+            }
+        }
+    }
+}
+
+/// Some rows and columns of costs.
+#[derive(Debug)]
+pub(crate) enum Picked<T: Real> {
+    Stored(Array2<T>),
+    Streamed(CostFactors<T>),
+}
+
+impl<T: Real> Picked<T> {
+    pub(crate) fn rows(&self) -> CostRows<'_, T> {
+        match self {
+            Self::Stored(costs) => CostRows::from(costs),
+            Self::Streamed(factors) => CostRows::Streamed(factors),
+        }
+    }
+}
+
+impl CostFactors<f64> {
+    /// The whole matrix.
+    pub(crate) fn matrix(&self) -> Array2<f64> {
+        let mut costs = Array2::zeros((self.x.nrows(), self.y.nrows()));
+        let n = costs.ncols();
+        let blocks = costs.as_slice_mut().expect("new arrays are row-major").par_chunks_mut(ROWS_A_BLOCK * n.max(1));
+        blocks.enumerate().for_each(|(block, out)| {
+            let first = block * ROWS_A_BLOCK;
+            self.fill(first..first + out.len() / n, out);
+        });
+        costs
+    }
+}

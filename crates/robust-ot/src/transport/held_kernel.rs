@@ -1,0 +1,60 @@
+//! The plan of one pair of potentials, held in memory: sweeps that stay close to it need no exponentials.
+
+use rayon::prelude::*;
+
+use super::sinkhorn::BLOCKS;
+use crate::kernels::Real;
+
+/// p_ij = γ_ij / a_i, whose rows sum to one. Single precision moves the costs by λ · 6e-8 at most, and halves the
+/// memory that every product has to read.
+#[derive(Debug, Clone)]
+pub(super) struct HeldKernel<H> {
+    columns: usize,
+    entries: Vec<H>,
+    /// Σ_i w_i p_ij over each block of rows.
+    partial: Vec<H>,
+    /// The vector of a product, in the precision of the entries.
+    vector: Vec<H>,
+}
+
+impl<H> Default for HeldKernel<H> {
+    fn default() -> Self {
+        Self { columns: 0, entries: Vec::new(), partial: Vec::new(), vector: Vec::new() }
+    }
+}
+
+impl<H: Real> HeldKernel<H> {
+    /// Room for m × n entries.
+    pub(super) fn resize(&mut self, m: usize, n: usize) {
+        self.columns = n;
+        self.entries.resize(m * n, H::default());
+        self.partial.resize(BLOCKS * n, H::default());
+        self.vector.resize(n, H::default());
+    }
+
+    /// The entries, block of rows by block of rows.
+    pub(super) fn blocks_mut(&mut self, rows_a_block: usize) -> rayon::slice::ChunksMut<'_, H> {
+        self.entries.par_chunks_mut(rows_a_block * self.columns)
+    }
+
+    /// out ← Pᵀ w with w_i = weight(i, ⟨p_i, x⟩): one pass over P does both products.
+    pub(super) fn twice(&mut self, x: &[f64], weight: impl Fn(usize, f64) -> f64 + Sync, out: &mut [f64]) {
+        let n = self.columns;
+        let rows = (self.entries.len() / n).div_ceil(BLOCKS);
+        self.vector.iter_mut().zip(x).for_each(|(own, x)| *own = H::nearest(*x));
+        let x = &self.vector;
+        let blocks = self.entries.par_chunks(rows * n).zip(self.partial.par_chunks_mut(n));
+        blocks.enumerate().for_each(|(block, (entries, sum))| {
+            sum.fill(H::default());
+            for (offset, row) in entries.chunks_exact(n).enumerate() {
+                let weight = weight(block * rows + offset, H::dot(row, x));
+                H::add_own(sum, H::nearest(weight), row);
+            }
+        });
+        let blocks = self.entries.len().div_ceil(rows * n);
+        out.fill(0.0);
+        for sum in self.partial.chunks_exact(n).take(blocks) {
+            H::add_scaled(out, 1.0, sum);
+        }
+    }
+}

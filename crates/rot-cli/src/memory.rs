@@ -1,0 +1,89 @@
+//! `--memory`: how much the m × n parts of a solve may take.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+
+/// The part of the free memory that is taken without being told.
+const SHARE: f64 = 0.5;
+/// Where the machine does not say how much is free.
+const FALLBACK: usize = 4_000_000_000;
+
+/// A number of bytes, written as `2GB`, `1.5GiB`, `300MB` or plain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory(pub usize);
+
+const UNITS: [(&str, f64); 9] = [
+    ("KIB", 1024.0),
+    ("MIB", 1_048_576.0),
+    ("GIB", 1_073_741_824.0),
+    ("TIB", 1_099_511_627_776.0),
+    ("KB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+    ("B", 1.0),
+];
+
+impl FromStr for Memory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let upper = text.trim().to_ascii_uppercase();
+        let unit = UNITS.iter().find(|(name, _)| upper.ends_with(name));
+        let (number, factor) = unit.map_or((upper.as_str(), 1.0), |(name, factor)| {
+            (&upper[..upper.len() - name.len()], *factor)
+        });
+        let bytes = number.trim().parse::<f64>().ok().map(|number| number * factor);
+        match bytes.filter(|bytes| *bytes >= 0.0 && *bytes < 1e18) {
+            Some(bytes) => Ok(Self(bytes as usize)),
+            None => Err("must be a size such as 2GB, 500MB or 1.5GiB".into()),
+        }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (size, bytes) = (self.0, self.0 as f64);
+        match size {
+            0..1_000_000 => write!(f, "{:.0} kB", bytes / 1e3),
+            1_000_000..1_000_000_000 => write!(f, "{:.0} MB", bytes / 1e6),
+            _ => write!(f, "{:.1} GB", bytes / 1e9),
+        }
+    }
+}
+
+impl Memory {
+    /// Half of what is free, a container's limit included.
+    pub fn of_this_machine() -> Self {
+        let system =
+            System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::everything()));
+        let free = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+        let free = free.min(system.available_memory());
+        Self(if free == 0 { FALLBACK } else { (free as f64 * SHARE) as usize })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        let read = |text: &str| text.parse::<Memory>().map(|memory| memory.0);
+        assert_eq!(read("2GB"), Ok(2_000_000_000));
+        assert_eq!(read("1.5 gib"), Ok(1_610_612_736));
+        assert_eq!(read("300mb"), Ok(300_000_000));
+        assert_eq!(read("0"), Ok(0));
+        assert_eq!(read("17B"), Ok(17));
+        for bad in ["", "GB", "-1GB", "two", "nan", "inf", "1e30", "2 potatoes"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_machine_has_memory() {
+        assert!(Memory::of_this_machine().0 > 0);
+    }
+}
