@@ -67,14 +67,16 @@ fn run(arguments: &Arguments) -> Result<Value, Error> {
             Ok(json!({"seconds": seconds, "objective": objective}))
         }
         Task::Warm { source, target, metric } => {
-            let (source, target) = (Measure::uniform(read_npy(source)?)?, Measure::uniform(read_npy(target)?)?);
+            let (source, target) =
+                (Measure::uniform(read_npy(source)?)?, Measure::uniform(read_npy(target)?)?);
             let maps = Displacements::new(&source, &target, &Grouping::none(source.dim()))?;
             let (first, second) = (maps.cost(&Array2::eye(source.dim()))?, maps.cost(&read_npy(metric)?)?);
             let (a, b) = (source.weights().to_vec(), target.weights().to_vec());
             let mut fresh = NetworkSimplex::new(&a, &b)?;
             fresh.solve(&first, &never)?;
             let warm = timed(arguments.repeat, || fresh.clone().solve(&second, &never).map(drop))?;
-            let cold = timed(arguments.repeat, || NetworkSimplex::new(&a, &b)?.solve(&second, &never).map(drop))?;
+            let cold =
+                timed(arguments.repeat, || NetworkSimplex::new(&a, &b)?.solve(&second, &never).map(drop))?;
             Ok(json!({"warm": warm, "cold": cold}))
         }
         Task::Sinkhorn { cost, regularisation, tolerance } => {

@@ -53,7 +53,9 @@ pub use crate::grouping::Grouping;
 pub use crate::interrupt::Interrupt;
 pub use crate::measure::Measure;
 pub use crate::metric::{MetricSet, Prior, WorstCase};
-pub use crate::robust::{Oracle, Problem, Settings, Solution, Solver, Status, Step, Storage};
+pub use crate::robust::{
+    Oracle, Problem, Settings, Solution, Solver, Status, Step, Storage, Workspace, solve_all,
+};
 pub use crate::transport::PlanEntry;
 
 /// The examples of the README compile and run.

@@ -97,7 +97,8 @@ fn the_history_closes_in_on_the_answer() {
 fn an_iteration_limit_is_a_status_with_its_gap() {
     let (source, target) = (measure(30, 6, 3), measure(30, 6, 4));
     let problem = Problem::new(&source, &target, MetricSet::P { k: 2 }).unwrap();
-    let settings = Settings { solver: Solver::Classic, tol_gap_rel: 1e-12, max_iterations: 5, ..Settings::default() };
+    let settings =
+        Settings { solver: Solver::Classic, tol_gap_rel: 1e-12, max_iterations: 5, ..Settings::default() };
     let solution = problem.solve(&settings).unwrap();
     assert_eq!(solution.status, Status::MaxIterations);
     assert!(solution.gap > 0.0 && solution.oracle_calls == 5);

@@ -91,16 +91,8 @@ impl Distance {
         if let Some(path) = &self.metric_out {
             write_matrix(path, &solution.metric, None)?;
         }
-        let outcome = Outcome {
-            solution: &solution,
-            settings,
-            source,
-            target,
-            metric,
-            grouping,
-            seconds,
-            explanation,
-        };
+        let outcome =
+            Outcome { solution: &solution, settings, source, target, metric, grouping, seconds, explanation };
         if self.json {
             outcome.print_json(&self.solver)?;
         } else {

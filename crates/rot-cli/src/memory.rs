@@ -32,9 +32,8 @@ impl FromStr for Memory {
     fn from_str(text: &str) -> Result<Self, String> {
         let upper = text.trim().to_ascii_uppercase();
         let unit = UNITS.iter().find(|(name, _)| upper.ends_with(name));
-        let (number, factor) = unit.map_or((upper.as_str(), 1.0), |(name, factor)| {
-            (&upper[..upper.len() - name.len()], *factor)
-        });
+        let (number, factor) = unit
+            .map_or((upper.as_str(), 1.0), |(name, factor)| (&upper[..upper.len() - name.len()], *factor));
         let bytes = number.trim().parse::<f64>().ok().map(|number| number * factor);
         match bytes.filter(|bytes| *bytes >= 0.0 && *bytes < 1e18) {
             Some(bytes) => Ok(Self(bytes as usize)),

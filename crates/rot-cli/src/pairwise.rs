@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use ndarray::Array2;
 use rayon::prelude::*;
-use robust_ot::{Error, Interrupt, Settings, Solution, Status};
+use robust_ot::{Error, Interrupt, Settings, Solution, Status, Workspace};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
@@ -143,7 +143,7 @@ fn solve_all(
     let progress = progress_bar(pairs.len());
     let start = Instant::now();
     // None once someone has asked to stop.
-    let solve = |&(i, j): &(usize, usize)| -> Result<Option<Solution>, Failure> {
+    let solve = |room: &mut Workspace, &(i, j): &(usize, usize)| -> Result<Option<Solution>, Failure> {
         if interrupt.is_raised() {
             return Ok(None);
         }
@@ -151,15 +151,15 @@ fn solve_all(
         let place = || format!("{} and {}", source.path.display(), target.path.display());
         let solution = metric
             .problem(&source.measure, &target.measure, &grouping)
-            .and_then(|problem| problem.solve_until(settings, interrupt))
+            .and_then(|problem| problem.solve_in(room, settings, interrupt))
             .map_err(|error| Failure::about(&place(), &error))?;
         progress.inc(1);
         Ok(Some(solution).filter(|solution| solution.status != Status::Interrupted))
     };
-    let solve = |pair| {
-        solve(pair).map(|solution| solution.map(|s| (s.value, s.lower_bound, s.relative_gap, s.status)))
+    let solve = |room: &mut Workspace, pair| {
+        solve(room, pair).map(|solution| solution.map(|s| (s.value, s.lower_bound, s.relative_gap, s.status)))
     };
-    let solved: Vec<_> = pairs.par_iter().map(solve).collect();
+    let solved: Vec<_> = pairs.par_iter().map_init(Workspace::default, solve).collect();
     progress.finish_and_clear();
     // In the order of the pairs, so that the first failure does not depend on the threads.
     let solved = solved.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -3,9 +3,9 @@
 mod real;
 #[expect(clippy::inline_always, reason = "they must be compiled for the instruction set of their caller")]
 mod scalar;
-#[expect(clippy::inline_always, reason = "as in `scalar`")]
 mod slices;
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "special values and small integers are exact")]
 mod tests;
 
 pub use self::real::Real;

@@ -36,7 +36,7 @@ pub(super) fn exp64<const FUSED: bool>(x: f64) -> f64 {
     sum = fma64::<FUSED>(sum, r, 1.984_126_989_004_739_3e-4);
     sum = fma64::<FUSED>(sum, r, 1.388_888_895_231_513_8e-3);
     sum = fma64::<FUSED>(sum, r, 8.333_333_333_319_6e-3);
-    sum = fma64::<FUSED>(sum, r, 4.166_666_666_648_809_4e-2);
+    sum = fma64::<FUSED>(sum, r, 4.166_666_666_648_809e-2);
     sum = fma64::<FUSED>(sum, r, 0.166_666_666_666_666_8);
     sum = fma64::<FUSED>(sum, r, 0.500_000_000_000_001_8);
     sum = fma64::<FUSED>(sum, r, 1.0);
@@ -62,7 +62,7 @@ pub(super) fn exp32<const FUSED: bool>(x: f32) -> f32 {
     let r = fma32::<FUSED>(k, -LN_2_LOW, fma32::<FUSED>(k, -LN_2_HIGH, within));
     let mut sum = 1.394_110_8e-3;
     sum = fma32::<FUSED>(sum, r, 8.375_126e-3);
-    sum = fma32::<FUSED>(sum, r, 4.166_635_3e-2);
+    sum = fma32::<FUSED>(sum, r, 4.166_635e-2);
     sum = fma32::<FUSED>(sum, r, 0.166_664_16);
     sum = fma32::<FUSED>(sum, r, 0.5);
     sum = fma32::<FUSED>(sum, r, 1.0);

@@ -123,7 +123,9 @@ macro_rules! precision {
             #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
             pub(in super::super) fn add_own(y: &mut [$real], a: $real, x: &[$real]) {
                 const FUSED: bool = target_cfg_f!(target_feature = "fma");
-                y.iter_mut().zip(x).for_each(|(y, x)| *y = if FUSED { a.mul_add(*x, *y) } else { a * x + *y });
+                y.iter_mut()
+                    .zip(x)
+                    .for_each(|(y, x)| *y = if FUSED { a.mul_add(*x, *y) } else { a * x + *y });
             }
 
             #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]

@@ -14,6 +14,7 @@ use super::problem::Problem;
 use super::settings::{Settings, Solver};
 use super::solution::{Solution, Step};
 use super::status::Status;
+use super::workspace::Workspace;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::linalg::inner;
@@ -37,7 +38,12 @@ const SUM_ACCURACY: f64 = 1e-14;
 const NEGLIGIBLE: f64 = 1e-8;
 
 /// Solves a problem whose parameters are checked.
-pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Interrupt) -> Result<Solution> {
+pub(super) fn minimise(
+    problem: &Problem,
+    settings: &Settings,
+    room: &mut Workspace,
+    interrupt: &Interrupt,
+) -> Result<Solution> {
     let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
     let corrective = matches!(settings.solver, Solver::Auto | Solver::Corrective);
     let mut model = Model::new(set, corrective, maps.independent_moment());
@@ -47,6 +53,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
     let mut history = Vec::new();
     let (mut metric, mut penalty) = model.first_metric(maps.independent_moment())?;
     let (mut oracle, probes) = choose_oracle(problem, settings, &metric, interrupt)?;
+    oracle.swap_room(room);
     let mut promise = f64::INFINITY;
     loop {
         let answer = oracle.call(maps, (source_weights, target_weights), &metric, interrupt)?;
@@ -93,6 +100,7 @@ pub(super) fn minimise(problem: &Problem, settings: &Settings, interrupt: &Inter
             status = Some(Status::Stalled);
         }
         if let Some(status) = status {
+            oracle.swap_room(room);
             let moment = best.active.moment();
             let worst = set.evaluate(&moment)?;
             let unregularised_value = worst.value;
@@ -139,7 +147,11 @@ fn choose_oracle(
     let mut exact = Oracle::exact(settings.memory, &a, &b, *entropy)?;
     let moment = exact.call(maps, (source_weights, target_weights), metric, interrupt)?.vertex.moment;
     let worst = set.evaluate(&moment)?;
-    let oracle = if seen(inner(&worst.metric, &moment)) { Oracle::within(settings.memory, &a, &b, *entropy)? } else { exact };
+    let oracle = if seen(inner(&worst.metric, &moment)) {
+        Oracle::within(settings.memory, &a, &b, *entropy)?
+    } else {
+        exact
+    };
     Ok((oracle, 1))
 }
 

@@ -12,6 +12,7 @@ mod solution;
 mod span;
 mod status;
 mod storage;
+mod workspace;
 
 pub use self::oracle::Oracle;
 pub use self::problem::Problem;
@@ -19,3 +20,4 @@ pub use self::settings::{Settings, Solver};
 pub use self::solution::{Solution, Step};
 pub use self::status::Status;
 pub use self::storage::Storage;
+pub use self::workspace::{Workspace, solve_all};

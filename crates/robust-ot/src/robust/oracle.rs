@@ -4,6 +4,7 @@ use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 
 use super::active::{Vertex, VertexPlan};
 use super::storage::Storage;
+use super::workspace::Workspace;
 use crate::displacement::Displacements;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
@@ -34,15 +35,20 @@ const MAX_SWEEPS: usize = 10_000;
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Oracle(Kind);
+pub struct Oracle {
+    kind: Kind,
+    storage: Storage,
+    /// Room for stored costs, used by every call.
+    costs: Vec<f64>,
+}
 
 #[derive(Debug, Clone)]
 enum Kind {
     /// `careful` takes costs from the differences themselves.
-    /// `entropy` is not 0 when it is too small to matter: see [`Oracle::negligible_entropy`].
-    Exact { simplex: NetworkSimplex, careful: bool, entropy: f64, storage: Storage },
+    /// `entropy` is not 0 when it is too small to matter: see [`Oracle::exact`].
+    Exact { simplex: Box<NetworkSimplex>, careful: bool, entropy: f64 },
     /// `tolerance` is the marginal error that the next solve may leave, `floor` the least that rounding allows.
-    Entropic { sinkhorn: Box<Sinkhorn>, entropy: f64, tolerance: f64, floor: f64, storage: Storage },
+    Entropic { sinkhorn: Box<Sinkhorn>, entropy: f64, tolerance: f64, floor: f64 },
 }
 
 /// What an oracle call brings home.
@@ -68,7 +74,7 @@ impl Oracle {
         Self::within(usize::MAX, a, b, entropy)
     }
 
-    /// An oracle whose costs and plans take no more than this many bytes, unless it is exact plans without a choice.
+    /// An oracle whose costs and plans take no more than this many bytes.
     pub(super) fn within(memory: usize, a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
         if entropy == 0.0 {
             return Self::exact(memory, a, b, entropy);
@@ -76,21 +82,29 @@ impl Oracle {
         let floor = f64::EPSILON * 8.0 * (a.len() + b.len()) as f64;
         let storage = Storage::of_plans(memory, a.len(), b.len());
         let sinkhorn = Sinkhorn::new(a, b, entropy)?.with_memory(storage.held_bytes(a.len(), b.len()));
-        let sinkhorn = Box::new(sinkhorn);
-        Ok(Self(Kind::Entropic { sinkhorn, entropy, tolerance: FIRST_TOLERANCE, floor, storage }))
+        let kind =
+            Kind::Entropic { sinkhorn: Box::new(sinkhorn), entropy, tolerance: FIRST_TOLERANCE, floor };
+        Ok(Self { kind, storage, costs: Vec::new() })
     }
 
     /// Exact plans. Entropy may be given where it cannot change the value by more than the tolerance: where costs are
     /// large against λ, Sinkhorn would take forever to add nothing.
     pub(super) fn exact(memory: usize, a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
         let storage = Storage::of_costs(memory, a.len(), b.len());
-        Ok(Self(Kind::Exact { simplex: NetworkSimplex::new(a, b)?, careful: false, entropy, storage }))
+        let kind = Kind::Exact { simplex: Box::new(NetworkSimplex::new(a, b)?), careful: false, entropy };
+        Ok(Self { kind, storage, costs: Vec::new() })
     }
 
     /// What is kept of size m × n.
     pub(super) fn storage(&self) -> Storage {
-        match self.0 {
-            Kind::Exact { storage, .. } | Kind::Entropic { storage, .. } => storage,
+        self.storage
+    }
+
+    /// Takes the room of an earlier solve, or leaves its own for the next.
+    pub(super) fn swap_room(&mut self, room: &mut Workspace) {
+        std::mem::swap(&mut self.costs, &mut room.costs);
+        if let Kind::Entropic { sinkhorn, .. } = &mut self.kind {
+            sinkhorn.swap_plan(&mut room.plan);
         }
     }
 
@@ -100,7 +114,7 @@ impl Oracle {
     /// # Errors
     /// When the costs are not m × n or not finite.
     pub fn solve(&mut self, cost: &Array2<f64>, interrupt: &Interrupt) -> Result<Vec<PlanEntry>> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Exact { simplex, .. } => Ok(simplex.solve(cost, interrupt)?.plan),
             Kind::Entropic { sinkhorn, floor, .. } => {
                 sinkhorn.solve(cost, floor.max(FINAL_TOLERANCE), MAX_SWEEPS, interrupt)?;
@@ -121,15 +135,16 @@ impl Oracle {
         metric: &Array2<f64>,
         interrupt: &Interrupt,
     ) -> Result<Answer> {
-        match &mut self.0 {
-            Kind::Exact { simplex, careful, entropy, storage } => {
+        match &mut self.kind {
+            Kind::Exact { simplex, careful, entropy } => {
                 let factors = maps.cost_factors(metric);
-                let (stored, of_cost) = if *careful {
-                    (Some(maps.cost_from_differences(metric)), 0.0)
-                } else {
-                    (storage.stores_costs().then(|| factors.matrix()), maps.rounding(metric))
+                let exact = careful.then(|| maps.cost_from_differences(metric));
+                let (cost, of_cost) = match &exact {
+                    Some(exact) => (CostRows::from(exact), 0.0),
+                    None => {
+                        (factors.rows(self.storage.stores_costs(), &mut self.costs), maps.rounding(metric))
+                    }
                 };
-                let cost = stored.as_ref().map_or(CostRows::Streamed(&factors), CostRows::from);
                 let SimplexSolution { plan, source_potential, target_potential, .. } =
                     simplex.solve(cost, interrupt)?;
                 let (dual, of_dual) = dual_value(weights, (&source_potential, &target_potential));
@@ -150,10 +165,9 @@ impl Oracle {
                     target_potential,
                 })
             }
-            Kind::Entropic { sinkhorn, entropy, tolerance, storage, .. } => {
+            Kind::Entropic { sinkhorn, entropy, tolerance, .. } => {
                 let factors = maps.cost_factors(metric);
-                let stored = storage.stores_costs().then(|| factors.matrix());
-                let cost = stored.as_ref().map_or(CostRows::Streamed(&factors), CostRows::from);
+                let cost = factors.rows(self.storage.stores_costs(), &mut self.costs);
                 sinkhorn.solve(cost.clone(), *tolerance, MAX_SWEEPS, interrupt)?;
                 let plan = sinkhorn.feasible_plan(&cost);
                 let (moment, of_plan) = measure_plan(maps, &plan, &cost);
@@ -177,7 +191,7 @@ impl Oracle {
 
     /// Leaves the matrix product for the differences, where that is possible: says whether anything changed.
     pub(super) fn take_care(&mut self, maps: &Displacements) -> bool {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Exact { careful, .. } if !*careful && maps.differences_are_affordable() => {
                 *careful = true;
                 true
@@ -188,7 +202,7 @@ impl Oracle {
 
     /// Asks the next Sinkhorn solve for more accuracy when the oracle's own gap makes up much of the whole.
     pub(super) fn sharpen(&mut self, own_gap: f64, gap: f64) {
-        let Kind::Entropic { tolerance, floor, .. } = &mut self.0 else { return };
+        let Kind::Entropic { tolerance, floor, .. } = &mut self.kind else { return };
         if own_gap > 0.1 * gap {
             *tolerance = (*tolerance * (0.05 * gap / own_gap).clamp(1e-3, 0.3)).max(*floor);
         }

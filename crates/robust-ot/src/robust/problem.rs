@@ -10,6 +10,7 @@ use super::frank_wolfe;
 use super::settings::Settings;
 use super::solution::Solution;
 use super::span::Span;
+use super::workspace::Workspace;
 use crate::displacement::Displacements;
 use crate::error::{Error, Result};
 use crate::grouping::Grouping;
@@ -92,15 +93,29 @@ impl Problem {
     /// # Errors
     /// When a setting is out of range or the metric is not representable.
     pub fn solve_until(&self, settings: &Settings, interrupt: &Interrupt) -> Result<Solution> {
+        self.solve_in(&mut Workspace::default(), settings, interrupt)
+    }
+
+    /// Solves in the room that an earlier solve has left.
+    ///
+    /// # Errors
+    /// When a setting is out of range or the metric is not representable.
+    pub fn solve_in(
+        &self,
+        room: &mut Workspace,
+        settings: &Settings,
+        interrupt: &Interrupt,
+    ) -> Result<Solution> {
         settings.check()?;
-        let mut solution = frank_wolfe::minimise(self, settings, interrupt).map_err(|error| match error {
-            // The safe λ covers every plan between these points, not only the one that overflowed.
-            Error::Overflow { lambda, largest, .. } => {
-                let safe = self.maps.largest_moment() / crate::metric::LARGEST_EXPONENT;
-                Error::Overflow { lambda, largest, safe: safe * 1.001 }
-            }
-            other => other,
-        })?;
+        let mut solution =
+            frank_wolfe::minimise(self, settings, room, interrupt).map_err(|error| match error {
+                // The safe λ covers every plan between these points, not only the one that overflowed.
+                Error::Overflow { lambda, largest, .. } => {
+                    let safe = self.maps.largest_moment() / crate::metric::LARGEST_EXPONENT;
+                    Error::Overflow { lambda, largest, safe: safe * 1.001 }
+                }
+                other => other,
+            })?;
         if let Some(span) = &self.span {
             span.lift(&mut solution);
         }

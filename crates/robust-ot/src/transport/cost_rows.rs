@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ndarray::{Array1, Array2, ArrayViewMut2, Axis, CowArray, Ix2, s};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, CowArray, Ix2, s};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
@@ -172,15 +172,25 @@ impl<T: Real> Picked<T> {
 }
 
 impl CostFactors<f64> {
-    /// The whole matrix.
-    pub(crate) fn matrix(&self) -> Array2<f64> {
-        let mut costs = Array2::zeros((self.x.nrows(), self.y.nrows()));
-        let n = costs.ncols();
-        let blocks = costs.as_slice_mut().expect("new arrays are row-major").par_chunks_mut(ROWS_A_BLOCK * n.max(1));
-        blocks.enumerate().for_each(|(block, out)| {
+    /// All rows, in the room given, or streamed.
+    pub(crate) fn rows<'a>(&'a self, stored: bool, room: &'a mut Vec<f64>) -> CostRows<'a> {
+        if !stored {
+            return CostRows::Streamed(self);
+        }
+        let (m, n) = (self.x.nrows(), self.y.nrows());
+        room.resize(m * n, 0.0);
+        room.par_chunks_mut(ROWS_A_BLOCK * n.max(1)).enumerate().for_each(|(block, out)| {
             let first = block * ROWS_A_BLOCK;
             self.fill(first..first + out.len() / n, out);
         });
-        costs
+        let costs = ArrayView2::from_shape((m, n), room.as_slice()).expect("as many numbers as costs");
+        CostRows::Stored(costs.into())
+    }
+
+    /// The whole matrix.
+    pub(crate) fn matrix(&self) -> Array2<f64> {
+        let mut room = Vec::new();
+        self.rows(true, &mut room);
+        Array2::from_shape_vec((self.x.nrows(), self.y.nrows()), room).expect("as many numbers as costs")
     }
 }

@@ -69,7 +69,8 @@ impl EntropicPlan {
             let rows = out.len() / width;
             let first = index * ROWS_A_TILE;
             let costs = cost.rows(first..first + rows, tile);
-            for (offset, (costs, masses)) in costs.chunks_exact(n).zip(masses.chunks_exact_mut(n)).enumerate() {
+            for (offset, (costs, masses)) in costs.chunks_exact(n).zip(masses.chunks_exact_mut(n)).enumerate()
+            {
                 self.fill_row(first + offset, costs, masses);
             }
             work(&masses[..rows * n], out)

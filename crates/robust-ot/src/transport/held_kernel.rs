@@ -8,7 +8,7 @@ use crate::kernels::Real;
 /// p_ij = γ_ij / a_i, whose rows sum to one. Single precision moves the costs by λ · 6e-8 at most, and halves the
 /// memory that every product has to read.
 #[derive(Debug, Clone)]
-pub(super) struct HeldKernel<H> {
+pub(crate) struct HeldKernel<H> {
     columns: usize,
     entries: Vec<H>,
     /// Σ_i w_i p_ij over each block of rows.

@@ -15,10 +15,11 @@ use ndarray::Array1;
 
 pub use self::cost_rows::{CostFactors, CostRows};
 pub(crate) use self::entropic_plan::EntropicPlan;
+pub(crate) use self::held_kernel::HeldKernel;
 pub use self::simplex::{NetworkSimplex, SimplexSolution};
 pub use self::sinkhorn::{Sinkhorn, SinkhornReport};
-pub use crate::kernels::Real;
 use crate::error::{Error, Result};
+pub use crate::kernels::Real;
 
 /// Mass that moves from a source point to a target point.
 ///

@@ -45,9 +45,8 @@ impl Newton {
         residual.clear();
         residual.extend(b.iter().zip(columns).map(|(b, c)| b - c));
         let scaled = |r: f64, c: f64| if c > 0.0 { r / c } else { 0.0 };
-        let size_of = |residual: &[f64]| -> f64 {
-            residual.iter().zip(columns).map(|(&r, &c)| r * scaled(r, c)).sum()
-        };
+        let size_of =
+            |residual: &[f64]| -> f64 { residual.iter().zip(columns).map(|(&r, &c)| r * scaled(r, c)).sum() };
         let mut size = size_of(residual);
         let enough = tolerance * tolerance * size;
         let mut turn = 0.0;

@@ -150,7 +150,13 @@ impl NetworkSimplex {
     }
 
     /// Pivots until no reduced cost is negative.
-    fn run(&mut self, costs: &CostRows, largest: f64, tile: &mut Tile, interrupt: &Interrupt) -> (usize, bool) {
+    fn run(
+        &mut self,
+        costs: &CostRows,
+        largest: f64,
+        tile: &mut Tile,
+        interrupt: &Interrupt,
+    ) -> (usize, bool) {
         let points = self.rows.len() + self.columns.len();
         let mut tolerance = PRICE_TOLERANCE * largest;
         // No cycle through the root pays while a demand is met through it.

@@ -4,7 +4,7 @@ use ndarray::{Array2, array};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{matrix, rng};
+use crate::testing::{matrix, measure, rng};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
@@ -201,4 +201,33 @@ fn costs_that_are_not_finite_or_not_of_this_shape_are_refused() {
     assert!(matches!(simplex.solve(&array![[1.0]], &never), Err(crate::Error::Shape { .. })));
     let nan = simplex.solve(&array![[1.0], [f64::NAN]], &never);
     assert!(matches!(nan, Err(crate::Error::Cost { row: 1, column: 0, .. })));
+}
+
+#[test]
+fn streamed_costs_give_the_stored_optimum() {
+    for (m, n, seed) in [(1, 1, 1), (40, 33, 2), (17, 90, 3)] {
+        let (mut a, mut b) =
+            (measure(m, 1, seed).weights().to_vec(), measure(n, 1, seed + 1).weights().to_vec());
+        if m > 1 {
+            // Points without weight are left out of the factors, too.
+            (a[3], b[5]) = (0.0, 0.0);
+            let (of_a, of_b) = (a.iter().sum::<f64>(), b.iter().sum::<f64>());
+            a.iter_mut().for_each(|w| *w /= of_a);
+            b.iter_mut().for_each(|w| *w /= of_b);
+        }
+        let (source, target) = (measure(m, 4, seed + 2), measure(n, 4, seed + 3));
+        let maps = crate::Displacements::new(&source, &target, &crate::Grouping::none(4)).unwrap();
+        let metric = crate::testing::metric(4, seed);
+        let (cost, factors) = (maps.cost(&metric).unwrap(), maps.factors(&metric).unwrap());
+        let objective = |solution: &SimplexSolution| -> f64 {
+            solution.plan.iter().map(|e| e.mass * cost[[e.row, e.column]]).sum()
+        };
+        let stored = NetworkSimplex::new(&a, &b).unwrap().solve(&cost, &Interrupt::default()).unwrap();
+        let mut simplex = NetworkSimplex::new(&a, &b).unwrap();
+        for _ in 0..2 {
+            let streamed = simplex.solve(CostRows::Streamed(&factors), &Interrupt::default()).unwrap();
+            assert!(streamed.optimal);
+            assert!((objective(&stored) - objective(&streamed)).abs() <= 1e-12 * objective(&stored).max(1.0));
+        }
+    }
 }

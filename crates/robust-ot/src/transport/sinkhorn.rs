@@ -173,6 +173,11 @@ impl<T: Real> Sinkhorn<T> {
         self
     }
 
+    /// Takes the room that a plan was held in before, or leaves its own.
+    pub(crate) fn swap_plan(&mut self, plan: &mut HeldKernel<f32>) {
+        std::mem::swap(&mut self.single, plan);
+    }
+
     /// Iterates until the marginal error is within the tolerance.
     ///
     /// # Errors
@@ -212,8 +217,7 @@ impl<T: Real> Sinkhorn<T> {
                 stage /= SCALING;
             }
             let limit = max_iterations.saturating_sub(iterations).max(1);
-            let ended =
-                self.iterate(&cost, self.regularisation, tolerance, limit, Mood::Patient, interrupt);
+            let ended = self.iterate(&cost, self.regularisation, tolerance, limit, Mood::Patient, interrupt);
             iterations += ended.iterations;
             ended
         });
@@ -224,7 +228,8 @@ impl<T: Real> Sinkhorn<T> {
 
     /// What sweeps leave behind: as much as the memory given allows.
     fn hold(&self) -> Hold {
-        let fits = |each: usize| self.a.len().saturating_mul(self.b.len()).saturating_mul(each) <= self.memory;
+        let fits =
+            |each: usize| self.a.len().saturating_mul(self.b.len()).saturating_mul(each) <= self.memory;
         if self.precise && fits(size_of::<f64>()) {
             Hold::Double
         } else if fits(size_of::<f32>()) {
@@ -270,7 +275,8 @@ impl<T: Real> Sinkhorn<T> {
             iteration += rescaled.count;
             self.sweep(cost, epsilon, hold);
             let now = self.marginal_error();
-            let slow = sweeps_left(error, rescaled.error.unwrap_or(now), rescaled.count, tolerance) > AFFORDABLE;
+            let slow =
+                sweeps_left(error, rescaled.error.unwrap_or(now), rescaled.count, tolerance) > AFFORDABLE;
             let due = (newton_from..limit).contains(&iteration) && now > tolerance;
             if slow && due && hold != Hold::Nothing && self.columns_are_sound() {
                 let (work, gained) = self.newton_step(cost, epsilon, hold, interrupt);
@@ -384,7 +390,9 @@ impl<T: Real> Sinkhorn<T> {
         let blocks = f.par_chunks_mut(rows).zip(a.par_chunks(rows)).zip(&mut self.work).enumerate();
         let tiles = |block: usize| (cost, block * rows, epsilon, shifted.as_slice());
         match hold {
-            Hold::Nothing => blocks.for_each(|(block, (rows, work))| work.sweep(tiles(block), rows, |_, _| ())),
+            Hold::Nothing => {
+                blocks.for_each(|(block, (rows, work))| work.sweep(tiles(block), rows, |_, _| ()));
+            }
             Hold::Single => {
                 self.single.resize(m, n);
                 blocks.zip(self.single.blocks_mut(rows)).for_each(|((block, (rows, work)), held)| {
@@ -418,8 +426,9 @@ impl<T: Real> Sinkhorn<T> {
                 self.g[j] += epsilon * (self.b[j] / self.columns[j]).ln();
                 continue;
             }
-            let exponents: Vec<f64> =
-                (0..self.a.len()).map(|i| self.a[i].ln() + (self.f[i] - cost.entry(i, j)) / epsilon).collect();
+            let exponents: Vec<f64> = (0..self.a.len())
+                .map(|i| self.a[i].ln() + (self.f[i] - cost.entry(i, j)) / epsilon)
+                .collect();
             let largest = exponents.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let sum: f64 = exponents.iter().map(|x| (x - largest).exp()).sum();
             self.g[j] = -epsilon * (largest + sum.ln());

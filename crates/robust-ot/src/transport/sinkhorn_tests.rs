@@ -111,3 +111,70 @@ fn regularisation_out_of_range_is_refused() {
         ));
     }
 }
+
+/// Points on a line with costs |x − y|², in factors.
+fn line(m: usize, n: usize) -> crate::transport::CostFactors {
+    let (x, y) = (matrix(m, 3, &mut rng(21)), matrix(n, 3, &mut rng(22)));
+    let squares = |points: &Array2<f64>| points.mapv(|x| x * x).sum_axis(Axis(1));
+    crate::transport::CostFactors { alpha: squares(&x), beta: squares(&y), x, y }
+}
+
+#[test]
+fn single_precision_agrees_with_double() {
+    let (m, n) = (70, 90);
+    let (a, b) = (measure(m, 1, 4).weights().to_vec(), measure(n, 1, 5).weights().to_vec());
+    let cost = matrix(m, n, &mut rng(6)).mapv(f64::abs);
+    let narrow = cost.mapv(|c| c as f32);
+    for lambda in [1.0, 0.05, 0.005] {
+        let (mut double, mut single) =
+            (Sinkhorn::new(&a, &b, lambda).unwrap(), Sinkhorn::new(&a, &b, lambda).unwrap());
+        let ended = double.solve(&cost, 1e-10, 100_000, &Interrupt::default()).unwrap();
+        assert!(ended.converged, "{lambda}: {ended:?}");
+        let ended = single.solve(&narrow, 1e-5, 100_000, &Interrupt::default()).unwrap();
+        assert!(ended.converged, "{lambda}: {ended:?}");
+        assert_abs_diff_eq!(double.dual_value(), single.dual_value(), epsilon = 1e-5);
+    }
+}
+
+#[test]
+fn streamed_costs_and_no_held_plan_lead_to_the_same_optimum() {
+    let (m, n) = (50, 40);
+    let (a, b) = (measure(m, 1, 7).weights().to_vec(), measure(n, 1, 8).weights().to_vec());
+    let factors = line(m, n);
+    let cost = factors.matrix();
+    for lambda in [1.0, 0.1] {
+        let mut values = Vec::new();
+        for memory in [usize::MAX, 0] {
+            let mut stored = Sinkhorn::new(&a, &b, lambda).unwrap().with_memory(memory);
+            let mut streamed = Sinkhorn::new(&a, &b, lambda).unwrap().with_memory(memory);
+            let ended = stored.solve(&cost, 1e-11, 100_000, &Interrupt::default()).unwrap();
+            assert!(ended.converged, "{lambda} {memory}: {ended:?}");
+            let ended =
+                streamed.solve(CostRows::Streamed(&factors), 1e-11, 100_000, &Interrupt::default()).unwrap();
+            assert!(ended.converged, "{lambda} {memory}: {ended:?}");
+            values.extend([stored.dual_value(), streamed.dual_value()]);
+        }
+        values.iter().for_each(|value| assert_abs_diff_eq!(*value, values[0], epsilon = 1e-9));
+    }
+}
+
+#[test]
+fn points_without_weight_take_no_part() {
+    let cost = matrix(5, 4, &mut rng(11)).mapv(f64::abs);
+    let (a, b) = ([0.25, 0.0, 0.5, 0.25, 0.0], [0.5, 0.0, 0.25, 0.25]);
+    let mut sinkhorn = Sinkhorn::new(&a, &b, 1e-3).unwrap();
+    assert!(sinkhorn.solve(&cost, 1e-10, 10_000, &Interrupt::default()).unwrap().converged);
+    let plan = feasible(&sinkhorn, &cost);
+    assert!(plan.iter().all(|x| x.is_finite()));
+    assert_abs_diff_eq!(plan.sum_axis(Axis(1)).to_vec().as_slice(), a.as_slice(), epsilon = 1e-15);
+    assert_abs_diff_eq!(plan.sum_axis(Axis(0)).to_vec().as_slice(), b.as_slice(), epsilon = 1e-15);
+}
+
+#[test]
+fn hard_plateaus_are_left_by_scaling() {
+    // A plan that is nearly decoupled: mass has to pass through entries of e^-90.
+    let cost = array![[0.0, 1.0], [1.0, 0.05]];
+    let mut sinkhorn = Sinkhorn::new(&[0.495, 0.505], &[0.505, 0.495], 0.0108).unwrap();
+    let ended = sinkhorn.solve(&cost, 1e-12, 100_000, &Interrupt::default()).unwrap();
+    assert!(ended.converged && ended.iterations < 2000, "{ended:?}");
+}
