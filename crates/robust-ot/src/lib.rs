@@ -57,6 +57,9 @@ pub use crate::robust::{
     Oracle, Problem, Settings, Solution, Solver, Status, Step, Storage, Workspace, solve_all,
 };
 pub use crate::transport::PlanEntry;
+/// The loops themselves, for `benches/`; not part of the interface.
+#[doc(hidden)]
+pub use crate::kernels::sealed::Kernels;
 
 /// The examples of the README compile and run.
 #[cfg(doctest)]

@@ -136,19 +136,23 @@ macro_rules! precision {
             #[multiversion(targets("x86_64+avx512f+avx512dq+fma", "x86_64+avx2+fma"))]
             pub(in super::super) fn entropy(x: &[$real]) -> f64 {
                 const FUSED: bool = target_cfg_f!(target_feature = "fma");
-                let mut sums = [0.0; 8];
-                let (blocks, rest) = x.as_chunks::<8>();
-                let term = |x: $real| {
-                    let x = f64::from(x);
-                    if x == 0.0 { 0.0 } else { x * ln64::<FUSED>(x) }
-                };
-                for block in blocks {
-                    let terms = block.map(term);
-                    for lane in 0..8 {
-                        sums[lane] += terms[lane];
+                let mut sum = 0.0;
+                let mut terms = [0.0; CHUNK];
+                for chunk in x.chunks(CHUNK) {
+                    for (term, x) in terms.iter_mut().zip(chunk) {
+                        let x = f64::from(*x);
+                        *term = if x == 0.0 { 0.0 } else { x * ln64::<FUSED>(x) };
                     }
+                    let mut sums = [0.0; 8];
+                    let (blocks, rest) = terms[..chunk.len()].as_chunks::<8>();
+                    for block in blocks {
+                        for lane in 0..8 {
+                            sums[lane] += block[lane];
+                        }
+                    }
+                    sum += sums.into_iter().sum::<f64>() + rest.iter().sum::<f64>();
                 }
-                sums.into_iter().sum::<f64>() + rest.iter().map(|x| term(*x)).sum::<f64>()
+                sum
             }
 
             /// Σ x_j, lane by lane.

@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 use crate::kernels::Real;
 use crate::linalg::product_into;
 
+/// Costs that a task checks.
+const CHECKED_AT_A_TIME: usize = 1 << 16;
 /// Rows that a task forms.
 const ROWS_A_BLOCK: usize = 64;
 
@@ -136,7 +138,11 @@ impl<T: Real> CostRows<'_, T> {
         }
         match self {
             Self::Stored(costs) => {
-                let (low, high) = T::extremes(costs.as_slice().expect("stored costs are row-major"));
+                let costs_in_order = costs.as_slice().expect("stored costs are row-major");
+                let (low, high) = costs_in_order
+                    .par_chunks(CHECKED_AT_A_TIME)
+                    .map(T::extremes)
+                    .reduce(|| (f64::INFINITY, f64::NEG_INFINITY), wider);
                 if low.is_finite() && high.is_finite() {
                     return Ok((low, high));
                 }
@@ -153,6 +159,11 @@ impl<T: Real> CostRows<'_, T> {
             }
         }
     }
+}
+
+/// The extremes of two parts; NaN if one has it.
+fn wider(x: (f64, f64), y: (f64, f64)) -> (f64, f64) {
+    if x.0.is_nan() || y.0.is_nan() { (f64::NAN, f64::NAN) } else { (x.0.min(y.0), x.1.max(y.1)) }
 }
 
 /// Some rows and columns of costs.
@@ -178,6 +189,10 @@ impl CostFactors<f64> {
             return CostRows::Streamed(self);
         }
         let (m, n) = (self.x.nrows(), self.y.nrows());
+        // Fresh pages are touched first by the tasks that fill them.
+        if room.capacity() < m * n {
+            *room = vec![0.0; m * n];
+        }
         room.resize(m * n, 0.0);
         room.par_chunks_mut(ROWS_A_BLOCK * n.max(1)).enumerate().for_each(|(block, out)| {
             let first = block * ROWS_A_BLOCK;

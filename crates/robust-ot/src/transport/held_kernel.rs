@@ -27,6 +27,10 @@ impl<H: Real> HeldKernel<H> {
     /// Room for m × n entries.
     pub(super) fn resize(&mut self, m: usize, n: usize) {
         self.columns = n;
+        // Fresh pages are touched first by the sweep that fills them, on all threads.
+        if self.entries.capacity() < m * n {
+            self.entries = vec![H::default(); m * n];
+        }
         self.entries.resize(m * n, H::default());
         self.partial.resize(BLOCKS * n, H::default());
         self.vector.resize(n, H::default());
