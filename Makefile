@@ -1,5 +1,5 @@
 # Everything a fresh machine with Rust needs: make demo, make test.
-.PHONY: demo test lint docs
+.PHONY: demo test bench lint docs
 
 demo:
 	cargo run --release --locked --quiet --package rot-cli -- demo
@@ -7,6 +7,10 @@ demo:
 # Optimised, with debug assertions and overflow checks on; see [profile.test].
 test:
 	cargo test --workspace --locked
+
+# Against POT, OTT-JAX and numpy, in an environment of its own; writes benchmarks/RESULTS.md.
+bench:
+	python3 benchmarks/peers.py
 
 lint:
 	cargo fmt --all --check

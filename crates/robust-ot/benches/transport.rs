@@ -30,7 +30,8 @@ fn transport(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("costs", n), |b| b.iter(|| maps.cost(&eye)));
         let plan = Array2::from_elem((n, n), 1.0 / (n * n) as f64);
         group.bench_function(BenchmarkId::new("moment", n), |b| b.iter(|| maps.moment(&plan)));
-        let solve = |simplex: &mut NetworkSimplex, cost| simplex.solve(cost, &never).expect("costs are finite");
+        let solve =
+            |simplex: &mut NetworkSimplex, cost| simplex.solve(cost, &never).expect("costs are finite");
         let fresh = || NetworkSimplex::new(&weights, &weights).expect("weights");
         group.bench_function(BenchmarkId::new("simplex, cold", n), |b| b.iter(|| solve(&mut fresh(), &cost)));
         let mut solved = fresh();

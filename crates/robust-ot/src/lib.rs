@@ -51,15 +51,15 @@ pub use crate::displacement::Displacements;
 pub use crate::error::{Error, Result};
 pub use crate::grouping::Grouping;
 pub use crate::interrupt::Interrupt;
+/// The loops themselves, for `benches/`; not part of the interface.
+#[doc(hidden)]
+pub use crate::kernels::sealed::Kernels;
 pub use crate::measure::Measure;
 pub use crate::metric::{MetricSet, Prior, WorstCase};
 pub use crate::robust::{
     Oracle, Problem, Settings, Solution, Solver, Status, Step, Storage, Workspace, solve_all,
 };
 pub use crate::transport::PlanEntry;
-/// The loops themselves, for `benches/`; not part of the interface.
-#[doc(hidden)]
-pub use crate::kernels::sealed::Kernels;
 
 /// The examples of the README compile and run.
 #[cfg(doctest)]

@@ -36,6 +36,14 @@ fn files_that_are_not_measures() {
 }
 
 #[test]
+fn memory_that_is_no_size() {
+    let s = Scratch::new();
+    for size in ["lots", "-1GB", "2potatoes", "nan"] {
+        refused(&s, &format!("distance a.csv b.csv --memory {size}"), &["--memory", size, "2GB"]);
+    }
+}
+
+#[test]
 fn npy_files_that_lie() {
     let s = Scratch::new();
     let npy = |header: &str, data: &[u8]| {

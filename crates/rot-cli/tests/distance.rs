@@ -281,3 +281,18 @@ fn ctrl_c_stops_a_long_solve_with_its_bracket() {
     assert_eq!(json["status"], "interrupted");
     assert!(number(&json, "lower_bound") <= number(&json, "value"));
 }
+
+#[test]
+fn a_memory_budget_decides_what_is_stored_and_says_so() {
+    let scratch = Scratch::new();
+    for entropy in ["0", "0.1"] {
+        let stored = scratch.json(&format!("distance a.csv b.csv --entropy {entropy} --memory 1MB"));
+        let streamed = scratch.json(&format!("distance a.csv b.csv --entropy {entropy} --memory 10B"));
+        assert_eq!((&stored["storage"], &streamed["storage"]), (&"stored".into(), &"streamed".into()));
+        assert_eq!((&stored["memory"], &streamed["memory"]), (&1_000_000.into(), &10.into()));
+        assert!(number(&streamed, "lower_bound") <= number(&stored, "value"));
+        assert!(number(&stored, "lower_bound") <= number(&streamed, "value"));
+    }
+    let said = scratch.out("distance a.csv b.csv --memory 10B");
+    assert!(said.contains("streamed: 3 × 4 costs do not fit"), "{said}");
+}

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::sinkhorn::BLOCKS;
+use super::sweep::BLOCKS;
 use crate::kernels::Real;
 
 /// p_ij = γ_ij / a_i, whose rows sum to one. Single precision moves the costs by λ · 6e-8 at most, and halves the

@@ -6,9 +6,11 @@
 mod cost_rows;
 mod entropic_plan;
 mod held_kernel;
+mod iterate;
 mod newton;
 mod simplex;
 mod sinkhorn;
+mod sweep;
 mod tree;
 
 use ndarray::Array1;

@@ -1,0 +1,203 @@
+//! The iterations at one regularisation: sweeps, rescalings of the plan that a sweep left, and Newton steps on it.
+
+use super::cost_rows::CostRows;
+use super::dual_value;
+use super::sinkhorn::{Sinkhorn, slice};
+use super::sweep::{Hold, SMALLEST_COLUMN};
+use crate::interrupt::Interrupt;
+use crate::kernels::Real;
+
+/// Iterations without ε-scaling have this long to show
+const DIRECT_ITERATIONS: usize = 40;
+/// a marginal error from which to go on.
+const WARM_ERROR: f64 = 0.05;
+/// Rescalings of a held plan before it is asked whether they are fast enough.
+const TRIAL: usize = 8;
+/// Iterations are fast enough if this many more will do; otherwise Newton steps are taken.
+const AFFORDABLE: f64 = 24.0;
+/// The most rescalings of one held plan.
+const MAX_RESCALINGS: usize = 100;
+/// A held plan is left when a factor has moved by more than e^this: entries that were too small to hold would matter.
+const LARGEST_MOVE: f64 = 30.0;
+/// Marginal errors below this are not seen in single precision.
+const HELD_ACCURACY: f64 = 1e-6;
+/// Below this error Newton steps should at least halve it.
+const QUADRATIC: f64 = 1e-3;
+/// Newton steps that fail are tried again after this many sweeps.
+const PAUSE: usize = 20;
+/// An error without a new low for this many sweeps is as low as rounding lets it be.
+const PATIENCE: usize = 500;
+/// A Newton step is shortened this often before it has failed.
+const MAX_HALVINGS: i32 = 6;
+/// No Newton step moves a potential by more than this times ε.
+const LARGEST_STEP: f64 = 10.0;
+/// Conjugate gradients in single precision are not asked for more than this.
+const NEWTON_ACCURACY: f64 = 1e-4;
+
+/// Whether to go on where iterations without ε-scaling do not lead to the optimum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mood {
+    /// Leave for ε-scaling.
+    Hasty,
+    Patient,
+}
+
+/// How the iterations at one regularisation ended.
+pub(super) struct Ended {
+    pub(super) iterations: usize,
+    pub(super) error: f64,
+    pub(super) gave_up: bool,
+}
+
+/// What rescaling came to.
+struct Rescaled {
+    count: usize,
+    /// The marginal error of the held plan before the last factor.
+    error: Option<f64>,
+}
+
+/// How many more iterations will bring the error to the tolerance, if it goes on to shrink as it did.
+fn sweeps_left(before: f64, now: f64, count: usize, tolerance: f64) -> f64 {
+    let rate = (before / now).ln() / count as f64;
+    if rate > 0.0 { (now / tolerance.max(f64::MIN_POSITIVE)).ln() / rate } else { f64::INFINITY }
+}
+
+impl<T: Real> Sinkhorn<T> {
+    /// Lowers the marginal error at one regularisation: sweeps in the log domain, and between them rescalings of the
+    /// plan that a sweep left or, where those are slow, Newton steps on it. Ends on a sweep, so that rows are exact.
+    pub(super) fn iterate(
+        &mut self,
+        cost: &CostRows<T>,
+        epsilon: f64,
+        tolerance: f64,
+        limit: usize,
+        mood: Mood,
+        interrupt: &Interrupt,
+    ) -> Ended {
+        let mut hold = self.hold();
+        let (mut iteration, mut newton_from, mut failed) = (1, 0, false);
+        let (mut best, mut best_at) = (f64::INFINITY, 0);
+        self.sweep(cost, epsilon, hold);
+        loop {
+            let error = self.marginal_error();
+            if error < best {
+                (best, best_at) = (error, iteration);
+            }
+            let stuck = iteration > best_at + PATIENCE;
+            if error <= tolerance || stuck || iteration >= limit || interrupt.is_raised() {
+                return Ended { iterations: iteration, error, gave_up: false };
+            }
+            if mood == Mood::Hasty && (failed || (iteration >= DIRECT_ITERATIONS && error > WARM_ERROR)) {
+                return Ended { iterations: iteration, error, gave_up: true };
+            }
+            let rescaled = if hold == Hold::Single && error > HELD_ACCURACY && self.columns_are_sound() {
+                self.rescale(epsilon, error, tolerance.max(HELD_ACCURACY), limit - iteration)
+            } else {
+                self.update_target(cost, epsilon);
+                Rescaled { count: 1, error: None }
+            };
+            iteration += rescaled.count;
+            self.sweep(cost, epsilon, hold);
+            let now = self.marginal_error();
+            let slow =
+                sweeps_left(error, rescaled.error.unwrap_or(now), rescaled.count, tolerance) > AFFORDABLE;
+            let due = (newton_from..limit).contains(&iteration) && now > tolerance;
+            if slow && due && hold != Hold::Nothing && self.columns_are_sound() {
+                let (work, gained) = self.newton_step(cost, epsilon, hold, interrupt);
+                iteration += work;
+                if !gained {
+                    newton_from = iteration + PAUSE;
+                    failed = hold == Hold::Double;
+                }
+                // Close to the optimum Newton steps converge fast, if they are steps of the true plan.
+                if !gained || (now < QUADRATIC && self.marginal_error() > 0.5 * now) {
+                    self.precise = true;
+                    hold = self.hold();
+                }
+            }
+        }
+    }
+
+    fn marginal_error(&self) -> f64 {
+        self.columns.iter().zip(&self.b).map(|(sum, b)| (sum - b).abs()).sum()
+    }
+
+    fn columns_are_sound(&self) -> bool {
+        self.columns.iter().zip(&self.b).all(|(sum, b)| *b == 0.0 || *sum > SMALLEST_COLUMN * b)
+    }
+
+    /// Sinkhorn's iteration on the held plan, from the column sums of the last sweep: v ← v · b / (column sums), rows
+    /// kept exact. Moves g by ε ln v in the end.
+    fn rescale(&mut self, epsilon: f64, error: f64, tolerance: f64, limit: usize) -> Rescaled {
+        let (a, b) = (slice(&self.a), slice(&self.b));
+        let (v, sums) = (&mut self.factors, &mut self.sums);
+        for j in 0..v.len() {
+            v[j] = if b[j] > 0.0 { b[j] / self.columns[j] } else { 1.0 };
+        }
+        // The first update is done, and the sweep that follows makes it an iteration.
+        let (mut count, mut now) = (1, error);
+        while count < limit.min(MAX_RESCALINGS) && v.iter().all(|v| v.ln().abs() <= LARGEST_MOVE) {
+            self.single.twice(v, |i, sum| a[i] / sum, sums);
+            count += 1;
+            now = 0.0;
+            for j in 0..v.len() {
+                let sum = v[j] * sums[j];
+                now += (sum - b[j]).abs();
+                if sum > SMALLEST_COLUMN * b[j] {
+                    v[j] *= b[j] / sum;
+                }
+            }
+            let hopeless = count % TRIAL == 0 && sweeps_left(error, now, count, tolerance) > AFFORDABLE;
+            if now <= 0.5 * tolerance || hopeless {
+                break;
+            }
+        }
+        for (g, v) in self.g.iter_mut().zip(v).filter(|(_, v)| **v > 0.0) {
+            *g += epsilon * v.ln();
+        }
+        Rescaled { count, error: Some(now).filter(|_| count > 1) }
+    }
+
+    /// Moves g along the Newton direction as far as the dual value grows; returns the work in sweeps and whether it
+    /// moved at all.
+    fn newton_step(
+        &mut self,
+        cost: &CostRows<T>,
+        epsilon: f64,
+        hold: Hold,
+        interrupt: &Interrupt,
+    ) -> (usize, bool) {
+        let error = self.marginal_error();
+        let (a, b, columns) = (slice(&self.a), slice(&self.b), slice(&self.columns));
+        let mut work = if hold == Hold::Double {
+            self.newton.solve(&mut self.double, a, b, columns, error.min(0.1), interrupt)
+        } else {
+            let accuracy = error.clamp(NEWTON_ACCURACY, 0.1);
+            self.newton.solve(&mut self.single, a, b, columns, accuracy, interrupt)
+        };
+        let ascent = self.newton.direction.iter().zip(b.iter().zip(columns)).map(|(x, (b, c))| x * (b - c));
+        let slope = epsilon * ascent.sum::<f64>();
+        let start = (self.f.clone(), self.g.clone(), self.columns.clone());
+        let value = |s: &Self| dual_value((&s.a, &s.b), (&s.f, &s.g)).0;
+        let before = value(self);
+        // On a plateau the direction is far too long, and any step along it that stays in reach is uphill.
+        let longest = self.newton.direction.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
+        let first = (LARGEST_STEP / longest).min(1.0);
+        for halving in (0..MAX_HALVINGS).take_while(|_| !interrupt.is_raised()) {
+            let theta = first * 0.5_f64.powi(halving);
+            for j in 0..self.g.len() {
+                self.g[j] = start.1[j] + theta * epsilon * self.newton.direction[j];
+            }
+            self.sweep(cost, epsilon, hold);
+            work += 1;
+            // Close to the optimum the gain drowns in rounding, and the error speaks instead.
+            let promised = 0.1 * theta * slope;
+            if promised > 0.0 && (value(self) >= before + promised || self.marginal_error() <= 0.5 * error) {
+                return (work, true);
+            }
+        }
+        (self.f, self.g, self.columns) = start;
+        self.sweep(cost, epsilon, hold);
+        (work + 1, false)
+    }
+}

@@ -1,0 +1,135 @@
+//! One pass over the costs in the log domain: new f, and the column sums of the plan.
+
+use rayon::prelude::*;
+
+use super::cost_rows::CostRows;
+use super::sinkhorn::{Sinkhorn, slice};
+use crate::kernels::Real;
+use crate::kernels::sealed::Kernels;
+
+/// Row blocks a sweep is cut into; fixed, so that sums do not depend on the number of threads.
+pub(super) const BLOCKS: usize = 16;
+/// Rows of costs that are formed at a time.
+const ROWS_A_TILE: usize = 32;
+/// A column sum below this part of its weight has lost digits to underflow, here or in a held plan.
+pub(super) const SMALLEST_COLUMN: f64 = 1e-20;
+
+/// What a sweep leaves in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hold {
+    Nothing,
+    Single,
+    Double,
+}
+
+/// What a block of rows needs to sweep.
+#[derive(Debug, Clone)]
+pub(super) struct Work<T> {
+    columns: Vec<f64>,
+    powers: Vec<T>,
+    tile: Vec<T>,
+}
+
+impl<T: Real> Sinkhorn<T> {
+    /// What sweeps leave behind: as much as the memory given allows.
+    pub(super) fn hold(&self) -> Hold {
+        let fits =
+            |each: usize| self.a.len().saturating_mul(self.b.len()).saturating_mul(each) <= self.memory;
+        if self.precise && fits(size_of::<f64>()) {
+            Hold::Double
+        } else if fits(size_of::<f32>()) {
+            Hold::Single
+        } else {
+            Hold::Nothing
+        }
+    }
+
+    /// f_i = −ε ln Σ_j b_j e^{(g_j − C_ij)/ε}, and the column sums of the plan that results: one exponential an
+    /// entry for a whole iteration. Holds the plan if asked to.
+    pub(super) fn sweep(&mut self, cost: &CostRows<T>, epsilon: f64, hold: Hold) {
+        let (m, n) = (self.a.len(), self.b.len());
+        let rows = m.div_ceil(BLOCKS);
+        for j in 0..n {
+            self.shifted[j] = T::nearest(self.log_b[j] + self.g[j] / epsilon);
+        }
+        let (a, shifted) = (slice(&self.a), &self.shifted);
+        let f = self.f.as_slice_mut().expect("vectors are contiguous");
+        let blocks = f.par_chunks_mut(rows).zip(a.par_chunks(rows)).zip(&mut self.work).enumerate();
+        let tiles = |block: usize| (cost, block * rows, epsilon, shifted.as_slice());
+        match hold {
+            Hold::Nothing => {
+                blocks.for_each(|(block, (rows, work))| work.sweep(tiles(block), rows, |_, _| ()));
+            }
+            Hold::Single => {
+                self.single.resize(m, n);
+                blocks.zip(self.single.blocks_mut(rows)).for_each(|((block, (rows, work)), held)| {
+                    let mut held = held.chunks_exact_mut(n);
+                    work.sweep(tiles(block), rows, |powers, scale| {
+                        held.by_ref().take(1).for_each(|held| T::hold_single(held, powers, scale));
+                    });
+                });
+            }
+            Hold::Double => {
+                self.double.resize(m, n);
+                blocks.zip(self.double.blocks_mut(rows)).for_each(|((block, (rows, work)), held)| {
+                    let mut held = held.chunks_exact_mut(n);
+                    work.sweep(tiles(block), rows, |powers, scale| {
+                        held.by_ref().take(1).for_each(|held| T::hold_double(held, powers, scale));
+                    });
+                });
+            }
+        }
+        self.columns.fill(0.0);
+        let columns = self.columns.as_slice_mut().expect("vectors are contiguous");
+        for work in self.work.iter().take(m.div_ceil(rows)) {
+            f64::add_scaled(columns, 1.0, &work.columns);
+        }
+    }
+
+    /// g_j ← g_j + ε ln(b_j / column sum_j), from scratch where the column sum has underflowed.
+    pub(super) fn update_target(&mut self, cost: &CostRows<T>, epsilon: f64) {
+        for j in (0..self.b.len()).filter(|&j| self.b[j] > 0.0) {
+            if self.columns[j] > SMALLEST_COLUMN * self.b[j] {
+                self.g[j] += epsilon * (self.b[j] / self.columns[j]).ln();
+                continue;
+            }
+            let exponents: Vec<f64> = (0..self.a.len())
+                .map(|i| self.a[i].ln() + (self.f[i] - cost.entry(i, j)) / epsilon)
+                .collect();
+            let largest = exponents.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = exponents.iter().map(|x| (x - largest).exp()).sum();
+            self.g[j] = -epsilon * (largest + sum.ln());
+        }
+    }
+}
+
+impl<T: Real> Work<T> {
+    /// For n columns.
+    pub(super) fn new(n: usize) -> Self {
+        Self { columns: vec![0.0; n], powers: vec![T::default(); n], tile: Vec::new() }
+    }
+
+    /// The rows of one block: potentials, sums of the plan's columns; `hold` is handed every row of the plan over a, as
+    /// powers and their scale.
+    fn sweep(
+        &mut self,
+        (cost, first, epsilon, shifted): (&CostRows<T>, usize, f64, &[T]),
+        (f, a): (&mut [f64], &[f64]),
+        mut hold: impl FnMut(&[T], f64),
+    ) {
+        let n = shifted.len();
+        let inverse = T::nearest(1.0 / epsilon);
+        self.columns.fill(0.0);
+        for (tile, (f, a)) in f.chunks_mut(ROWS_A_TILE).zip(a.chunks(ROWS_A_TILE)).enumerate() {
+            let start = first + tile * ROWS_A_TILE;
+            let costs = cost.rows(start..start + f.len(), &mut self.tile);
+            for ((f, &a), costs) in f.iter_mut().zip(a).zip(costs.chunks_exact(n)) {
+                let largest = T::exponents(&mut self.powers, shifted, costs, inverse);
+                let sum = T::exp_shifted(&mut self.powers, largest);
+                *f = -epsilon * (largest.into() + sum.ln());
+                T::add_scaled(&mut self.columns, a / sum, &self.powers);
+                hold(&self.powers, 1.0 / sum);
+            }
+        }
+    }
+}
