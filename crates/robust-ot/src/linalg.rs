@@ -6,7 +6,8 @@
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatMut, MatRef, Par};
+use faer::linalg::solvers::{Llt, Solve};
+use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
 use ndarray::parallel::prelude::*;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
 
@@ -43,6 +44,14 @@ fn with_mat<T: Real, R>(a: ArrayView2<T>, f: impl FnOnce(MatRef<'_, T>) -> R) ->
         let copy = a.as_standard_layout();
         f(MatRef::from_row_major_slice(copy.as_slice().expect("standard layout"), rows, columns))
     }
+}
+
+/// x with A x = b for a symmetric positive definite A, by Cholesky; None where A is not.
+pub(crate) fn solve_positive(a: &Array2<f64>, b: &[f64]) -> Option<Vec<f64>> {
+    let right = MatRef::from_column_major_slice(b, b.len(), 1);
+    let factor = with_mat(a.view(), |a| Llt::new(a, Side::Lower)).ok()?;
+    let solution = factor.solve(right);
+    Some((0..b.len()).map(|i| solution[(i, 0)]).collect())
 }
 
 /// <A, B> = Σ_ab A_ab B_ab.
@@ -115,6 +124,14 @@ mod tests {
         assert_abs_diff_eq!(product(b.t(), a.t()), b.t().dot(&a.t()), epsilon = 1e-12);
         let strided = a.slice(s![..;3, ..]);
         assert_abs_diff_eq!(product(strided, b.view()), strided.dot(&b), epsilon = 1e-12);
+    }
+
+    #[test]
+    fn positive_systems_are_solved_and_others_refused() {
+        let a = array![[2.0, 1.0, 0.0], [1.0, 3.0, -1.0], [0.0, -1.0, 1.0]];
+        let x = solve_positive(&a, &[1.0, 2.0, 3.0]).unwrap();
+        assert_abs_diff_eq!(a.dot(&Array1::from_vec(x)), array![1.0, 2.0, 3.0], epsilon = 1e-13);
+        assert!(solve_positive(&array![[1.0, 2.0], [2.0, 1.0]], &[1.0, 1.0]).is_none());
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub struct SolverOptions {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
     /// Most memory for costs and plans, such as 2GB; what does not fit is streamed [default: half of what is free]
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<Memory>,
 }
 

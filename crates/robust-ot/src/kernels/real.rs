@@ -54,6 +54,8 @@ pub(crate) mod sealed {
         fn exponents(x: &mut [Self], s: &[Self], c: &[Self], inverse: Self) -> Self;
         /// x_j ← e^{x_j − shift}; returns the sum.
         fn exp_shifted(x: &mut [Self], shift: Self) -> f64;
+        /// x_j ← e^{s_j − c_j · inverse − shift}; returns the sum.
+        fn exp_exponents(x: &mut [Self], s: &[Self], c: &[Self], inverse: Self, shift: Self) -> f64;
         /// c_j ← α + β_j − 2 c_j.
         fn complete_costs(c: &mut [Self], alpha: Self, beta: &[Self]);
         /// The least and the largest; NaN when one is.
@@ -82,6 +84,10 @@ macro_rules! kernels {
 
             fn exp_shifted(x: &mut [Self], shift: Self) -> f64 {
                 $module::exp_shifted(x, shift)
+            }
+
+            fn exp_exponents(x: &mut [Self], s: &[Self], c: &[Self], inverse: Self, shift: Self) -> f64 {
+                $module::exp_exponents(x, s, c, inverse, shift)
             }
 
             fn complete_costs(c: &mut [Self], alpha: Self, beta: &[Self]) {

@@ -54,6 +54,25 @@ macro_rules! precision {
                 sum
             }
 
+            #[multiversion(targets("x86_64+avx512f+avx512dq+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn exp_exponents(
+                x: &mut [$real],
+                s: &[$real],
+                c: &[$real],
+                inverse: $real,
+                shift: $real,
+            ) -> f64 {
+                const FUSED: bool = target_cfg_f!(target_feature = "fma");
+                let mut sum = 0.0;
+                for ((x, s), c) in x.chunks_mut(CHUNK).zip(s.chunks(CHUNK)).zip(c.chunks(CHUNK)) {
+                    for ((x, s), c) in x.iter_mut().zip(s).zip(c) {
+                        *x = $exp::<FUSED>(s - c * inverse - shift);
+                    }
+                    sum += lane_sum(x);
+                }
+                sum
+            }
+
             #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
             pub(in super::super) fn complete_costs(c: &mut [$real], alpha: $real, beta: &[$real]) {
                 c.iter_mut().zip(beta).for_each(|(c, beta)| *c = alpha + beta - 2.0 * *c);

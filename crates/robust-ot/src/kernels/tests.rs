@@ -101,6 +101,13 @@ fn reductions_agree_with_plain_loops_for_every_length() {
         assert_eq!(f64::exponents(&mut out, &x, &y, 1.0), top);
         assert_eq!(f64::from(f32::exponents(&mut out32, &x32, &y32, 1.0)), top);
         assert_eq!(out, differences().collect::<Vec<_>>());
+        let mut powers = vec![f64::NAN; x.len()];
+        let sum = f64::exp_exponents(&mut powers, &x, &y, 1.0, 2.0);
+        let apart = f64::exp_shifted(&mut out.clone(), 2.0);
+        assert!(
+            (sum - apart).abs() <= 1e-14 * sum
+                && powers.iter().zip(&out).all(|(e, x)| (e.ln() - (x - 2.0)).abs() < 1e-13)
+        );
         assert!(out.iter().zip(&out32).all(|(x, y)| *x == f64::from(*y)));
         let dot = x.iter().zip(&y).map(|(x, y)| x * y).sum::<f64>();
         assert_eq!((f64::dot(&x, &y), f32::dot(&x32, &y32)), (dot, dot));

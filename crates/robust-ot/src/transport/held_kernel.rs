@@ -1,5 +1,6 @@
 //! The plan of one pair of potentials, held in memory: sweeps that stay close to it need no exponentials.
 
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use super::sweep::BLOCKS;
@@ -39,6 +40,12 @@ impl<H: Real> HeldKernel<H> {
     /// The entries, block of rows by block of rows.
     pub(super) fn blocks_mut(&mut self, rows_a_block: usize) -> rayon::slice::ChunksMut<'_, H> {
         self.entries.par_chunks_mut(rows_a_block * self.columns)
+    }
+
+    /// P, row by row.
+    pub(super) fn entries(&self) -> ArrayView2<'_, H> {
+        let shape = (self.entries.len() / self.columns, self.columns);
+        ArrayView2::from_shape(shape, &self.entries).expect("whole rows")
     }
 
     /// out ← Pᵀ w with w_i = weight(i, ⟨p_i, x⟩): one pass over P does both products.

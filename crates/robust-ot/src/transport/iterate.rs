@@ -20,18 +20,26 @@ const MAX_RESCALINGS: usize = 100;
 /// A held plan is left when a factor has moved by more than e^this: entries that were too small to hold would matter.
 const LARGEST_MOVE: f64 = 30.0;
 /// Marginal errors below this are not seen in single precision.
-const HELD_ACCURACY: f64 = 1e-6;
+const HELD_ACCURACY: f64 = 2e-7;
 /// Below this error Newton steps should at least halve it.
 const QUADRATIC: f64 = 1e-3;
 /// Newton steps that fail are tried again after this many sweeps.
 const PAUSE: usize = 20;
-/// An error without a new low for this many sweeps is as low as rounding lets it be.
-const PATIENCE: usize = 500;
+/// An error without a new low for this many rounds is as low as rounding lets it be.
+const PATIENCE: usize = 100;
 /// A Newton step is shortened this often before it has failed.
 const MAX_HALVINGS: i32 = 6;
 /// No Newton step moves a potential by more than this times ε.
 const LARGEST_STEP: f64 = 10.0;
-/// Conjugate gradients in single precision are not asked for more than this.
+/// Conjugate gradients that take this many products in single precision are hampered by it,
+const SINGLE_PRODUCTS: usize = 300;
+/// and after this many in double precision the direction is good enough.
+const DOUBLE_PRODUCTS: usize = 1000;
+/// The matrix of m n² multiplications is factorised up to this many,
+const LARGEST_FACTORISATION: f64 = 3e10;
+/// which counts as this many sweeps.
+const FACTORISATION: usize = 100;
+/// Conjugate gradients are not asked for more than this.
 const NEWTON_ACCURACY: f64 = 1e-4;
 
 /// Whether to go on where iterations without ε-scaling do not lead to the optimum.
@@ -76,14 +84,14 @@ impl<T: Real> Sinkhorn<T> {
     ) -> Ended {
         let mut hold = self.hold();
         let (mut iteration, mut newton_from, mut failed) = (1, 0, false);
-        let (mut best, mut best_at) = (f64::INFINITY, 0);
+        let (mut best, mut without_gain) = (f64::INFINITY, 0);
+        self.momentum.reset(self.b.len());
         self.sweep(cost, epsilon, hold);
         loop {
             let error = self.marginal_error();
-            if error < best {
-                (best, best_at) = (error, iteration);
-            }
-            let stuck = iteration > best_at + PATIENCE;
+            without_gain = if error < best { 0 } else { without_gain + 1 };
+            best = best.min(error);
+            let stuck = without_gain > PATIENCE;
             if error <= tolerance || stuck || iteration >= limit || interrupt.is_raised() {
                 return Ended { iterations: iteration, error, gave_up: false };
             }
@@ -93,6 +101,7 @@ impl<T: Real> Sinkhorn<T> {
             let rescaled = if hold == Hold::Single && error > HELD_ACCURACY && self.columns_are_sound() {
                 self.rescale(epsilon, error, tolerance.max(HELD_ACCURACY), limit - iteration)
             } else {
+                self.momentum.note(error);
                 self.update_target(cost, epsilon);
                 Rescaled { count: 1, error: None }
             };
@@ -104,15 +113,17 @@ impl<T: Real> Sinkhorn<T> {
             let due = (newton_from..limit).contains(&iteration) && now > tolerance;
             if slow && due && hold != Hold::Nothing && self.columns_are_sound() {
                 let (work, gained) = self.newton_step(cost, epsilon, hold, interrupt);
+                self.momentum.reset(self.b.len());
                 iteration += work;
                 if !gained {
                     newton_from = iteration + PAUSE;
                     failed = hold == Hold::Double;
                 }
                 // Close to the optimum Newton steps converge fast, if they are steps of the true plan.
-                if !gained || (now < QUADRATIC && self.marginal_error() > 0.5 * now) {
-                    self.precise = true;
+                self.precise |= !gained || (now < QUADRATIC && self.marginal_error() > 0.5 * now);
+                if hold != self.hold() {
                     hold = self.hold();
+                    self.sweep(cost, epsilon, hold);
                 }
             }
         }
@@ -134,17 +145,18 @@ impl<T: Real> Sinkhorn<T> {
         for j in 0..v.len() {
             v[j] = if b[j] > 0.0 { b[j] / self.columns[j] } else { 1.0 };
         }
+        self.momentum.reset(b.len());
         // The first update is done, and the sweep that follows makes it an iteration.
         let (mut count, mut now) = (1, error);
         while count < limit.min(MAX_RESCALINGS) && v.iter().all(|v| v.ln().abs() <= LARGEST_MOVE) {
             self.single.twice(v, |i, sum| a[i] / sum, sums);
             count += 1;
-            now = 0.0;
+            sums.iter_mut().zip(&*v).for_each(|(sum, v)| *sum *= v);
+            now = sums.iter().zip(b).map(|(sum, b)| (sum - b).abs()).sum();
+            self.momentum.note(now);
             for j in 0..v.len() {
-                let sum = v[j] * sums[j];
-                now += (sum - b[j]).abs();
-                if sum > SMALLEST_COLUMN * b[j] {
-                    v[j] *= b[j] / sum;
+                if sums[j] > SMALLEST_COLUMN * b[j] {
+                    v[j] *= self.momentum.extend(j, (b[j] / sums[j]).ln()).exp();
                 }
             }
             let hopeless = count % TRIAL == 0 && sweeps_left(error, now, count, tolerance) > AFFORDABLE;
@@ -169,11 +181,19 @@ impl<T: Real> Sinkhorn<T> {
     ) -> (usize, bool) {
         let error = self.marginal_error();
         let (a, b, columns) = (slice(&self.a), slice(&self.b), slice(&self.columns));
+        let accuracy = error.sqrt().clamp(NEWTON_ACCURACY, 0.1);
         let mut work = if hold == Hold::Double {
-            self.newton.solve(&mut self.double, a, b, columns, error.min(0.1), interrupt)
+            let small = a.len() as f64 * (b.len() as f64).powi(2) <= LARGEST_FACTORISATION;
+            if small && self.newton.factorise(&self.double, a, b, columns) {
+                FACTORISATION
+            } else {
+                self.newton.solve(&mut self.double, a, b, columns, (accuracy, DOUBLE_PRODUCTS), interrupt)
+            }
         } else {
-            let accuracy = error.clamp(NEWTON_ACCURACY, 0.1);
-            self.newton.solve(&mut self.single, a, b, columns, accuracy, interrupt)
+            let work =
+                self.newton.solve(&mut self.single, a, b, columns, (accuracy, SINGLE_PRODUCTS), interrupt);
+            self.precise |= work == SINGLE_PRODUCTS;
+            work
         };
         let ascent = self.newton.direction.iter().zip(b.iter().zip(columns)).map(|(x, (b, c))| x * (b - c));
         let slope = epsilon * ascent.sum::<f64>();

@@ -7,6 +7,7 @@ mod cost_rows;
 mod entropic_plan;
 mod held_kernel;
 mod iterate;
+mod momentum;
 mod newton;
 mod simplex;
 mod sinkhorn;

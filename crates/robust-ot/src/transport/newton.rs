@@ -6,12 +6,15 @@
 //! Sinkhorn's update is the step with the diagonal alone. Conjugate gradients on the whole matrix need about the
 //! square root of its iterations, and no exponentials.
 
+use ndarray::Array2;
+
 use super::held_kernel::HeldKernel;
 use crate::interrupt::Interrupt;
 use crate::kernels::Real;
+use crate::linalg::{product, solve_positive};
 
-/// Products after which an inexact direction is good enough.
-const MAX_PRODUCTS: usize = 300;
+/// Keeps a factorisation going where parts of the plan hang together by less than rounding.
+const RIDGE: f64 = 1e-13;
 /// Curvature below this part of the diagonal's is rounding.
 const ROUNDING: f64 = 1e-14;
 
@@ -25,15 +28,15 @@ pub(super) struct Newton {
 }
 
 impl Newton {
-    /// Solves for the direction by conjugate gradients, scaled by diag(c), to a relative residual; returns the products
-    /// it took. Columns without mass stay where they are. An interrupt ends it with what it has.
+    /// Solves for the direction by conjugate gradients, scaled by diag(c), to a relative residual or a
+    /// limit of products; returns how many it took. Columns without mass stay where they are. An interrupt ends it with what it has.
     pub(super) fn solve<H: Real>(
         &mut self,
         kernel: &mut HeldKernel<H>,
         a: &[f64],
         b: &[f64],
         columns: &[f64],
-        tolerance: f64,
+        (tolerance, limit): (f64, usize),
         interrupt: &Interrupt,
     ) -> usize {
         let n = b.len();
@@ -50,7 +53,7 @@ impl Newton {
         let mut size = size_of(residual);
         let enough = tolerance * tolerance * size;
         let mut turn = 0.0;
-        for products in 0..MAX_PRODUCTS {
+        for products in 0..limit {
             if size <= enough || interrupt.is_raised() {
                 centre(direction, columns);
                 return products;
@@ -76,7 +79,36 @@ impl Newton {
             size = next;
         }
         centre(direction, columns);
-        MAX_PRODUCTS
+        limit
+    }
+}
+
+impl Newton {
+    /// The same direction by a Cholesky factorisation, for small problems whose plan is nearly decoupled: there conjugate
+    /// gradients take forever. With B = diag(√a) P diag(1/√c) the matrix is I − BᵀB in the scaled unknowns √c Δ, and u uᵀ
+    /// with u = √c fills its null space. Returns whether that worked.
+    pub(super) fn factorise(
+        &mut self,
+        kernel: &HeldKernel<f64>,
+        a: &[f64],
+        b: &[f64],
+        columns: &[f64],
+    ) -> bool {
+        let roots: Vec<f64> = columns.iter().map(|c| c.sqrt()).collect();
+        let scaled = |x: f64, root: f64| if root > 0.0 { x / root } else { 0.0 };
+        let entries = kernel.entries();
+        let balanced =
+            Array2::from_shape_fn(entries.dim(), |(i, j)| a[i].sqrt() * scaled(entries[[i, j]], roots[j]));
+        let mut matrix = product(balanced.t(), balanced.view());
+        for ((i, j), entry) in matrix.indexed_iter_mut() {
+            *entry = roots[i] * roots[j] - *entry + if i == j { 1.0 + RIDGE } else { 0.0 };
+        }
+        let right: Vec<f64> = (0..b.len()).map(|j| scaled(b[j] - columns[j], roots[j])).collect();
+        let Some(solution) = solve_positive(&matrix, &right) else { return false };
+        self.direction.clear();
+        self.direction.extend(solution.iter().zip(&roots).map(|(x, root)| scaled(*x, *root)));
+        centre(&mut self.direction, columns);
+        true
     }
 }
 

@@ -13,6 +13,7 @@ use super::cost_rows::CostRows;
 use super::entropic_plan::EntropicPlan;
 use super::held_kernel::HeldKernel;
 use super::iterate::Mood;
+use super::momentum::Momentum;
 use super::newton::Newton;
 use super::sweep::{BLOCKS, Work};
 use super::{dual_value, normalised};
@@ -63,6 +64,7 @@ pub struct Sinkhorn<T: Real = f64> {
     pub(super) double: HeldKernel<f64>,
     pub(super) precise: bool,
     pub(super) newton: Newton,
+    pub(super) momentum: Momentum,
     pub(super) work: Vec<Work<T>>,
     /// ln b_j + g_j/ε.
     pub(super) shifted: Vec<T>,
@@ -118,6 +120,7 @@ impl<T: Real> Sinkhorn<T> {
             double: HeldKernel::default(),
             precise: false,
             newton: Newton::default(),
+            momentum: Momentum::default(),
             work: vec![Work::new(n); BLOCKS],
             shifted: vec![T::default(); n],
             factors: vec![1.0; n],

@@ -178,3 +178,16 @@ fn hard_plateaus_are_left_by_scaling() {
     let ended = sinkhorn.solve(&cost, 1e-12, 100_000, &Interrupt::default()).unwrap();
     assert!(ended.converged && ended.iterations < 2000, "{ended:?}");
 }
+
+#[test]
+fn nearly_decoupled_plans_converge_to_the_last_digits() {
+    // Clusters in both clouds at λ = range/1500: parts of the plan hang together by almost nothing.
+    let n = 120;
+    let weights = vec![1.0 / n as f64; n];
+    let (x, y) = (matrix(n, 4, &mut rng(41)), matrix(n, 4, &mut rng(42)));
+    let cost = Array2::from_shape_fn((n, n), |(i, j)| (&x.row(i) - &y.row(j)).mapv(|d| d * d).sum());
+    let range = cost.fold(0.0_f64, |top, c| top.max(*c));
+    let mut sinkhorn = Sinkhorn::new(&weights, &weights, range / 1500.0).unwrap();
+    let ended = sinkhorn.solve(&cost, 1e-11, 100_000, &Interrupt::default()).unwrap();
+    assert!(ended.converged && ended.iterations < 10_000, "{ended:?}");
+}

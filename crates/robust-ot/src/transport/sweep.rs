@@ -14,6 +14,9 @@ const ROWS_A_TILE: usize = 32;
 /// A column sum below this part of its weight has lost digits to underflow, here or in a held plan.
 pub(super) const SMALLEST_COLUMN: f64 = 1e-20;
 
+/// Row sums that are neither too small nor too large to have kept all digits.
+const MODERATE: std::ops::Range<f64> = 1e-6..1e6;
+
 /// What a sweep leaves in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
@@ -86,11 +89,11 @@ impl<T: Real> Sinkhorn<T> {
         }
     }
 
-    /// g_j ← g_j + ε ln(b_j / column sum_j), from scratch where the column sum has underflowed.
+    /// g_j ← g_j + ε ln(b_j / column sum_j), with momentum; from scratch where the column sum has underflowed.
     pub(super) fn update_target(&mut self, cost: &CostRows<T>, epsilon: f64) {
         for j in (0..self.b.len()).filter(|&j| self.b[j] > 0.0) {
             if self.columns[j] > SMALLEST_COLUMN * self.b[j] {
-                self.g[j] += epsilon * (self.b[j] / self.columns[j]).ln();
+                self.g[j] += epsilon * self.momentum.extend(j, (self.b[j] / self.columns[j]).ln());
                 continue;
             }
             let exponents: Vec<f64> = (0..self.a.len())
@@ -124,9 +127,14 @@ impl<T: Real> Work<T> {
             let start = first + tile * ROWS_A_TILE;
             let costs = cost.rows(start..start + f.len(), &mut self.tile);
             for ((f, &a), costs) in f.iter_mut().zip(a).zip(costs.chunks_exact(n)) {
-                let largest = T::exponents(&mut self.powers, shifted, costs, inverse);
-                let sum = T::exp_shifted(&mut self.powers, largest);
-                *f = -epsilon * (largest.into() + sum.ln());
+                // Close to the last potential its own exponent will do for the largest one, and saves a pass.
+                let mut shift = T::nearest(-*f / epsilon);
+                let mut sum = T::exp_exponents(&mut self.powers, shifted, costs, inverse, shift);
+                if !MODERATE.contains(&sum) {
+                    shift = T::exponents(&mut self.powers, shifted, costs, inverse);
+                    sum = T::exp_shifted(&mut self.powers, shift);
+                }
+                *f = -epsilon * (shift.into() + sum.ln());
                 T::add_scaled(&mut self.columns, a / sum, &self.powers);
                 hold(&self.powers, 1.0 / sum);
             }
