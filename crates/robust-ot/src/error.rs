@@ -52,6 +52,28 @@ pub enum Error {
         /// The offending value.
         value: f64,
     },
+    /// A number of a table is NaN or infinite.
+    #[error("{name} must be finite, but row {}, column {} is {value} (counting from 1)", row + 1, column + 1)]
+    NotFinite {
+        /// What the table has.
+        name: &'static str,
+        /// Row, from 0.
+        row: usize,
+        /// Column, from 0.
+        column: usize,
+        /// The offending value.
+        value: f64,
+    },
+    /// The true labels of a sample are not labels.
+    #[error("a sample must {rule}, but in row {} {found} (rows count from 1, labels from 0)", row + 1)]
+    Label {
+        /// Row of the sample, from 0.
+        row: usize,
+        /// What must hold.
+        rule: String,
+        /// What is there instead.
+        found: String,
+    },
     /// The weights do not have a positive finite sum.
     #[error("weights must have a positive finite sum, but it is {sum}")]
     Mass {

@@ -40,9 +40,11 @@ mod grouping;
 mod interrupt;
 mod kernels;
 mod linalg;
+pub mod loss;
 mod measure;
 mod metric;
 mod robust;
+pub mod score;
 #[cfg(test)]
 mod testing;
 pub mod transport;

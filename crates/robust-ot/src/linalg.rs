@@ -18,8 +18,8 @@ use crate::kernels::Real;
 const ROWS_A_BLOCK: usize = 64;
 
 /// AB, row-major.
-pub(crate) fn product(a: ArrayView2<f64>, b: ArrayView2<f64>) -> Array2<f64> {
-    let mut out = Array2::zeros((a.nrows(), b.ncols()));
+pub(crate) fn product<T: Real>(a: ArrayView2<T>, b: ArrayView2<T>) -> Array2<T> {
+    let mut out = Array2::from_elem((a.nrows(), b.ncols()), T::default());
     let blocks = out.axis_chunks_iter_mut(Axis(0), ROWS_A_BLOCK).into_par_iter();
     blocks.zip(a.axis_chunks_iter(Axis(0), ROWS_A_BLOCK)).for_each(|(out, a)| product_into(out, a, b));
     out
@@ -52,6 +52,21 @@ pub(crate) fn solve_positive(a: &Array2<f64>, b: &[f64]) -> Option<Vec<f64>> {
     let factor = with_mat(a.view(), |a| Llt::new(a, Side::Lower)).ok()?;
     let solution = factor.solve(right);
     Some((0..b.len()).map(|i| solution[(i, 0)]).collect())
+}
+
+/// The numbers of a row-major matrix, row by row.
+pub(crate) fn flat<T>(a: &Array2<T>) -> &[T] {
+    a.as_slice().expect("the matrices of this crate are row-major")
+}
+
+/// One of its rows.
+pub(crate) fn row<T>(a: &Array2<T>, i: usize) -> &[T] {
+    &flat(a)[i * a.ncols()..(i + 1) * a.ncols()]
+}
+
+/// All its numbers, to be written.
+pub(crate) fn flat_mut<T>(a: &mut Array2<T>) -> &mut [T] {
+    a.as_slice_mut().expect("the matrices of this crate are row-major")
 }
 
 /// <A, B> = Σ_ab A_ab B_ab.

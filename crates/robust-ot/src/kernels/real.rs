@@ -56,6 +56,18 @@ pub(crate) mod sealed {
         fn exp_shifted(x: &mut [Self], shift: Self) -> f64;
         /// x_j ← e^{s_j − c_j · inverse − shift}; returns the sum.
         fn exp_exponents(x: &mut [Self], s: &[Self], c: &[Self], inverse: Self, shift: Self) -> f64;
+        /// Softmax over the rows q of g_q − c_qp · inverse, for every column p, and its logarithm. The room takes two
+        /// numbers a column.
+        fn softmax_columns(
+            shares: &mut [Self],
+            logs: &mut [Self],
+            c: &[Self],
+            g: &[Self],
+            inverse: Self,
+            room: (&mut [Self], &mut [Self]),
+        );
+        /// y_j ← y_j x_j.
+        fn multiply(y: &mut [Self], x: &[Self]);
         /// c_j ← α + β_j − 2 c_j.
         fn complete_costs(c: &mut [Self], alpha: Self, beta: &[Self]);
         /// The least and the largest; NaN when one is.
@@ -88,6 +100,21 @@ macro_rules! kernels {
 
             fn exp_exponents(x: &mut [Self], s: &[Self], c: &[Self], inverse: Self, shift: Self) -> f64 {
                 $module::exp_exponents(x, s, c, inverse, shift)
+            }
+
+            fn softmax_columns(
+                shares: &mut [Self],
+                logs: &mut [Self],
+                c: &[Self],
+                g: &[Self],
+                inverse: Self,
+                (top, sum): (&mut [Self], &mut [Self]),
+            ) {
+                $module::softmax_columns(shares, logs, c, g, inverse, top, sum);
+            }
+
+            fn multiply(y: &mut [Self], x: &[Self]) {
+                $module::multiply(y, x);
             }
 
             fn complete_costs(c: &mut [Self], alpha: Self, beta: &[Self]) {

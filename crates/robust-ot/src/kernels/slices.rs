@@ -73,6 +73,50 @@ macro_rules! precision {
                 sum
             }
 
+            #[multiversion(targets("x86_64+avx512f+avx512dq+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn softmax_columns(
+                shares: &mut [$real],
+                logs: &mut [$real],
+                c: &[$real],
+                g: &[$real],
+                inverse: $real,
+                top: &mut [$real],
+                sum: &mut [$real],
+            ) {
+                const FUSED: bool = target_cfg_f!(target_feature = "fma");
+                let width = top.len();
+                top.fill(<$real>::NEG_INFINITY);
+                for ((logs, c), g) in logs.chunks_exact_mut(width).zip(c.chunks_exact(width)).zip(g) {
+                    for ((x, c), top) in logs.iter_mut().zip(c).zip(top.iter_mut()) {
+                        *x = g - c * inverse;
+                        *top = if *x > *top { *x } else { *top };
+                    }
+                }
+                sum.fill(0.0);
+                for (shares, logs) in shares.chunks_exact_mut(width).zip(logs.chunks_exact_mut(width)) {
+                    for (((e, x), top), sum) in shares.iter_mut().zip(logs).zip(&*top).zip(sum.iter_mut()) {
+                        *x -= top;
+                        *e = $exp::<FUSED>(*x);
+                        *sum += *e;
+                    }
+                }
+                for (top, sum) in top.iter_mut().zip(sum.iter_mut()) {
+                    *top = sum.ln();
+                    *sum = 1.0 / *sum;
+                }
+                for (shares, logs) in shares.chunks_exact_mut(width).zip(logs.chunks_exact_mut(width)) {
+                    for (((e, x), log), inverse) in shares.iter_mut().zip(logs).zip(&*top).zip(&*sum) {
+                        *e *= inverse;
+                        *x -= log;
+                    }
+                }
+            }
+
+            #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn multiply(y: &mut [$real], x: &[$real]) {
+                y.iter_mut().zip(x).for_each(|(y, x)| *y *= x);
+            }
+
             #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
             pub(in super::super) fn complete_costs(c: &mut [$real], alpha: $real, beta: &[$real]) {
                 c.iter_mut().zip(beta).for_each(|(c, beta)| *c = alpha + beta - 2.0 * *c);

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::real::sealed::Kernels;
+use super::scalar::{exp32, exp64, ln64};
 use super::smallest_difference;
 
 fn exp_of<T: Kernels + Copy>(x: T, zero: T) -> T {
@@ -12,6 +13,22 @@ fn exp_of<T: Kernels + Copy>(x: T, zero: T) -> T {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    // The loops run what this machine has best; both kinds of arithmetic are tried here, number by number.
+    #[test]
+    fn fused_and_plain_arithmetic_both_agree_with_std(x in -708.0_f64..709.0, y in 1e-300_f64..1e300) {
+        for power in [exp64::<true>(x), exp64::<false>(x)] {
+            prop_assert!((power - x.exp()).abs() <= 2.0 * f64::EPSILON * x.exp(), "e^{} = {}", x, power);
+        }
+        let near = x.clamp(-87.0, 88.0) as f32;
+        for power in [exp32::<true>(near), exp32::<false>(near)] {
+            let expected = f64::from(near).exp();
+            prop_assert!((f64::from(power) - expected).abs() <= 2.0 * f64::from(f32::EPSILON) * expected);
+        }
+        for log in [ln64::<true>(y), ln64::<false>(y)] {
+            prop_assert!((log - y.ln()).abs() <= 4.0 * f64::EPSILON * y.ln().abs() + 1e-16, "ln {} = {}", y, log);
+        }
+    }
 
     #[test]
     fn exponentials_of_any_double_agree_with_std(bits: u64) {

@@ -31,9 +31,9 @@ const PATIENCE: usize = 100;
 const MAX_HALVINGS: i32 = 6;
 /// No Newton step moves a potential by more than this times ε.
 const LARGEST_STEP: f64 = 10.0;
-/// Conjugate gradients that take this many products in single precision are hampered by it,
+/// Products after which a direction is good enough in single precision,
 const SINGLE_PRODUCTS: usize = 300;
-/// and after this many in double precision the direction is good enough.
+/// and in double precision.
 const DOUBLE_PRODUCTS: usize = 1000;
 /// The matrix of m n² multiplications is factorised up to this many,
 const LARGEST_FACTORISATION: f64 = 3e10;
@@ -190,10 +190,7 @@ impl<T: Real> Sinkhorn<T> {
                 self.newton.solve(&mut self.double, a, b, columns, (accuracy, DOUBLE_PRODUCTS), interrupt)
             }
         } else {
-            let work =
-                self.newton.solve(&mut self.single, a, b, columns, (accuracy, SINGLE_PRODUCTS), interrupt);
-            self.precise |= work == SINGLE_PRODUCTS;
-            work
+            self.newton.solve(&mut self.single, a, b, columns, (accuracy, SINGLE_PRODUCTS), interrupt)
         };
         let ascent = self.newton.direction.iter().zip(b.iter().zip(columns)).map(|(x, (b, c))| x * (b - c));
         let slope = epsilon * ascent.sum::<f64>();

@@ -1,0 +1,76 @@
+//! Which loss, and how accurately.
+
+use crate::error::{Error, Result};
+use crate::metric::MetricSet;
+
+/// The robust loss between a prediction and the true labels.
+///
+/// | name | default | purpose | range |
+/// |---|---|---|---|
+/// | `set` | `P { k: 1 }` | metric set | |
+/// | `entropy` | 0.02 | λ_γ in the objective | (0, ∞) |
+/// | `oracle_entropy` | as `entropy` | λ of the linear problems | (0, ∞) |
+/// | `frank_wolfe` | 1 | most iterations | [1, ∞) |
+/// | `sinkhorn` | 10 | most iterations of each linear problem | [1, ∞) |
+/// | `tolerance` | 0 | stop at this gap, and at this marginal error | [0, ∞) |
+///
+/// ```
+/// use robust_ot::loss::LossSettings;
+/// let settings = LossSettings { frank_wolfe: 100, sinkhorn: 1000, tolerance: 1e-6, ..Default::default() };
+/// assert!(settings.check().is_ok());
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct LossSettings {
+    /// The metric set.
+    pub set: MetricSet,
+    /// λ_γ, the weight of Σ γ ln γ.
+    pub entropy: f64,
+    /// The regularisation of the linear problems, when it is not `entropy`.
+    pub oracle_entropy: Option<f64>,
+    /// The most Frank-Wolfe iterations. One means the plan of the first linear problem.
+    pub frank_wolfe: usize,
+    /// The most Sinkhorn iterations of a linear problem.
+    pub sinkhorn: usize,
+    /// The gap and the marginal error at which iterations end early.
+    pub tolerance: f64,
+}
+
+impl Default for LossSettings {
+    fn default() -> Self {
+        Self {
+            set: MetricSet::P { k: 1 },
+            entropy: 0.02,
+            oracle_entropy: None,
+            frank_wolfe: 1,
+            sinkhorn: 10,
+            tolerance: 0.0,
+        }
+    }
+}
+
+impl LossSettings {
+    /// Checks the ranges of the table above.
+    ///
+    /// # Errors
+    /// When a setting is outside its range.
+    pub fn check(&self) -> Result<()> {
+        for (name, value) in [("entropy", self.entropy), ("oracle-entropy", self.oracle())] {
+            if !(value > 0.0 && value <= 1e200) {
+                return Err(Error::parameter(name, "positive and at most 1e200", value));
+            }
+        }
+        for (name, value) in [("fw-iterations", self.frank_wolfe), ("sinkhorn-iterations", self.sinkhorn)] {
+            if value == 0 {
+                return Err(Error::parameter(name, "at least 1", value));
+            }
+        }
+        if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
+            return Err(Error::parameter("tolerance", "finite and not negative", self.tolerance));
+        }
+        Ok(())
+    }
+
+    pub(super) fn oracle(&self) -> f64 {
+        self.oracle_entropy.unwrap_or(self.entropy)
+    }
+}

@@ -1,0 +1,229 @@
+//! The loss against the robust solver, closed forms, finite differences and itself.
+
+mod common;
+
+use approx::{assert_abs_diff_eq, assert_relative_eq};
+use common::{normal, sets};
+use ndarray::{Array1, Array2, Axis, array};
+use proptest::prelude::*;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use robust_ot::loss::{LossSettings, RobustLoss, Targets};
+use robust_ot::{Displacements, Error, Grouping, Measure, MetricSet, Problem, Settings};
+
+const L: usize = 7;
+const D: usize = 4;
+
+/// Unit vectors, as label vectors are.
+fn vectors(labels: usize, dim: usize, seed: u64) -> Array2<f64> {
+    let mut points = normal(labels, dim, &mut ChaCha8Rng::seed_from_u64(seed));
+    points.rows_mut().into_iter().for_each(|mut row| row /= row.dot(&row).sqrt());
+    points
+}
+
+/// Logarithms of softmax predictions.
+fn log_predictions(rows: usize, labels: usize, seed: u64) -> Array2<f64> {
+    let mut logits = normal(rows, labels, &mut ChaCha8Rng::seed_from_u64(seed));
+    for mut row in logits.rows_mut() {
+        let total = row.mapv(f64::exp).sum().ln();
+        row -= total;
+    }
+    logits
+}
+
+fn converged(set: MetricSet, entropy: f64) -> LossSettings {
+    LossSettings {
+        set,
+        entropy,
+        frank_wolfe: 2000,
+        sinkhorn: 100_000,
+        tolerance: 1e-10,
+        ..Default::default()
+    }
+}
+
+#[test]
+fn converged_losses_are_the_robust_distances() {
+    let (vectors, logs) = (vectors(L, D, 1), log_predictions(3, L, 2));
+    let truth = [vec![2], vec![0, 4], vec![1, 3, 6]];
+    let targets = Targets::new(L, &truth).unwrap();
+    for grouping in [Grouping::none(D), Grouping::contiguous(D, 2).unwrap()] {
+        for set in sets(grouping.groups()) {
+            let loss = RobustLoss::new(&vectors, &grouping, converged(set.clone(), 0.05)).unwrap();
+            let found = loss.loss_gradient(logs.view(), &targets).unwrap();
+            for (row, labels) in truth.iter().enumerate() {
+                let source = Measure::new(vectors.clone(), logs.row(row).mapv(f64::exp)).unwrap();
+                let target = Measure::uniform(vectors.select(Axis(0), labels)).unwrap();
+                let problem = Problem::grouped(&source, &target, set.clone(), &grouping).unwrap();
+                let problem = problem.with_entropy(0.05).unwrap();
+                let settings = Settings { tol_gap_rel: 1e-7, ..Settings::default() };
+                let solution = problem.solve(&settings).unwrap();
+                // Sets with corners make Frank-Wolfe slow; their losses come close from above.
+                let corners =
+                    matches!(set, MetricSet::Srw { .. }) || set == MetricSet::Rkp { rho: f64::INFINITY };
+                let slack = if corners && labels.len() > 1 { 0.02 } else { 1e-5 };
+                assert!(
+                    found.losses[row] >= solution.lower_bound - 1e-6 * (1.0 + solution.value.abs()),
+                    "{set}, row {row}: {} is below {}",
+                    found.losses[row],
+                    solution.lower_bound
+                );
+                assert!(
+                    found.losses[row] <= solution.value + slack * (1.0 + solution.value.abs()),
+                    "{set}, row {row}: {} is not {}",
+                    found.losses[row],
+                    solution.value
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_are_those_of_finite_differences() {
+    let (vectors, logs) = (vectors(L, D, 3), log_predictions(2, L, 4));
+    let targets = Targets::new(L, [vec![5], vec![0, 2, 3]]).unwrap();
+    for set in sets(D) {
+        let corners = matches!(set, MetricSet::Srw { .. }) || set == MetricSet::Rkp { rho: f64::INFINITY };
+        let loss = RobustLoss::new(&vectors, &Grouping::none(D), converged(set.clone(), 0.1)).unwrap();
+        let found = loss.loss_gradient(logs.view(), &targets).unwrap();
+        assert_abs_diff_eq!(found.gradients.sum_axis(Axis(1)), Array1::<f64>::zeros(2), epsilon = 1e-12);
+        // Mass moves from one label to another and the prediction stays on the simplex.
+        let step = 1e-5;
+        for (row, from, to) in [(0, 0, 3), (0, 5, 1), (1, 2, 6), (1, 4, 0)] {
+            if corners && row == 1 {
+                continue;
+            }
+            let moved = |by: f64| {
+                let mut logs = logs.clone();
+                logs[[row, from]] = (logs[[row, from]].exp() - by).ln();
+                logs[[row, to]] = (logs[[row, to]].exp() + by).ln();
+                loss.loss_gradient(logs.view(), &targets).unwrap().losses[row]
+            };
+            let slope = (moved(step) - moved(-step)) / (2.0 * step);
+            let expected = found.gradients[[row, to]] - found.gradients[[row, from]];
+            assert!(
+                (slope - expected).abs() <= 2e-3 * (1.0 + slope.abs()),
+                "{set}, row {row}: {expected} is not {slope}"
+            );
+        }
+    }
+}
+
+#[test]
+fn one_label_has_its_closed_form() {
+    let (vectors, logs) = (vectors(L, D, 5), log_predictions(4, L, 6));
+    let targets = Targets::new(L, [[0], [3], [3], [6]]).unwrap();
+    let entropy = 0.02;
+    for set in sets(D) {
+        let settings = LossSettings { set: set.clone(), entropy, ..Default::default() };
+        let loss = RobustLoss::new(&vectors, &Grouping::none(D), settings).unwrap();
+        let found = loss.loss_gradient(logs.view(), &targets).unwrap();
+        for row in 0..4 {
+            let prediction = logs.row(row).mapv(f64::exp);
+            let label = targets.row(row)[0];
+            let source = Measure::new(vectors.clone(), prediction.clone()).unwrap();
+            let target = Measure::uniform(vectors.select(Axis(0), &[label])).unwrap();
+            let maps = Displacements::new(&source, &target, &Grouping::none(D)).unwrap();
+            let moment = maps.moment(&prediction.clone().insert_axis(Axis(1))).unwrap();
+            let worst = set.worst_case(&moment).unwrap();
+            let omega = prediction.dot(&logs.row(row));
+            assert_relative_eq!(
+                found.losses[row],
+                worst.value + entropy * omega,
+                epsilon = 1e-9,
+                max_relative = 1e-9
+            );
+            let slopes = maps.cost(&worst.metric).unwrap().column(0).to_owned() + &(&logs.row(row) * entropy);
+            let centred = &slopes - slopes.mean().unwrap();
+            assert_abs_diff_eq!(found.gradients.row(row).to_owned(), centred, epsilon = 1e-6);
+        }
+    }
+}
+
+#[test]
+fn single_precision_agrees_with_double() {
+    let (vectors, logs) = (vectors(40, 12, 7), log_predictions(5, 40, 8));
+    let targets =
+        Targets::new(40, [vec![1], vec![2, 30], vec![5, 6, 7], vec![39], vec![0, 10, 20, 30]]).unwrap();
+    let grouping = Grouping::contiguous(12, 4).unwrap();
+    for set in sets(4) {
+        let settings = LossSettings { set: set.clone(), frank_wolfe: 3, ..Default::default() };
+        let double = RobustLoss::<f64>::new(&vectors, &grouping, settings.clone()).unwrap();
+        let single = RobustLoss::<f32>::new(&vectors, &grouping, settings).unwrap();
+        let double = double.loss_gradient(logs.view(), &targets).unwrap();
+        let single = single.loss_gradient(logs.mapv(|x| x as f32).view(), &targets).unwrap();
+        for row in 0..5 {
+            let scale = 1.0 + double.losses[row].abs();
+            assert!((double.losses[row] - single.losses[row]).abs() <= 1e-3 * scale, "{set} {row}");
+        }
+        let apart =
+            (&double.gradients - &single.gradients.mapv(f64::from)).fold(0.0_f64, |top, x| top.max(x.abs()));
+        let size = double.gradients.fold(1.0_f64, |top, x| top.max(x.abs()));
+        assert!(apart <= 1e-2 * size, "{set}: {apart}");
+    }
+}
+
+#[test]
+fn probabilities_that_underflow_do_no_harm() {
+    let vectors = vectors(L, D, 9);
+    let mut logs = log_predictions(2, L, 10);
+    logs.column_mut(1).fill(-5000.0);
+    let targets = Targets::new(L, [vec![1], vec![1, 2]]).unwrap();
+    for set in sets(D) {
+        let settings = LossSettings { set: set.clone(), frank_wolfe: 2, ..Default::default() };
+        let loss = RobustLoss::<f32>::new(&vectors, &Grouping::none(D), settings).unwrap();
+        let found = loss.loss_gradient(logs.mapv(|x| x as f32).view(), &targets).unwrap();
+        assert!(found.losses.iter().all(|x| x.is_finite()), "{set}: {}", found.losses);
+        assert!(found.gradients.iter().all(|x| x.is_finite()), "{set}");
+        // The label without mass is where mass is wanted.
+        assert!(found.gradients.row(0).iter().all(|g| *g >= found.gradients[[0, 1]]), "{set}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn renaming_the_labels_renames_the_gradient(seed in 0u64..1000, shift in 1usize..L) {
+        let (vectors, logs) = (vectors(L, D, seed), log_predictions(2, L, seed + 1));
+        let renamed = |label: usize| (label + shift) % L;
+        let order: Vec<usize> = (0..L).map(|new| (new + L - shift) % L).collect();
+        let truth = [vec![1], vec![0, 5]];
+        let settings = LossSettings { frank_wolfe: 3, ..Default::default() };
+        let solve = |vectors: &Array2<f64>, logs: &Array2<f64>, truth: &[Vec<usize>]| {
+            let loss = RobustLoss::new(vectors, &Grouping::contiguous(D, 2).unwrap(), settings.clone()).unwrap();
+            loss.loss_gradient(logs.view(), &Targets::new(L, truth).unwrap()).unwrap()
+        };
+        let before = solve(&vectors, &logs, &truth);
+        let names: Vec<Vec<usize>> = truth.iter().map(|row| row.iter().map(|&label| renamed(label)).collect()).collect();
+        let after = solve(&vectors.select(Axis(0), &order), &logs.select(Axis(1), &order), &names);
+        assert_abs_diff_eq!(before.losses, after.losses, epsilon = 1e-9);
+        assert_abs_diff_eq!(before.gradients.select(Axis(1), &order), after.gradients, epsilon = 1e-6);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let refused = |rows: &[Vec<usize>]| Targets::new(3, rows).unwrap_err().to_string();
+    assert!(refused(&[vec![0], vec![]]).contains("in row 2 it has none"));
+    assert!(refused(&[vec![3]]).contains("labels below 3, but in row 1 one is 3"));
+    assert!(refused(&[vec![1, 1]]).contains("label 1 is there twice"));
+    let loss =
+        RobustLoss::<f64>::new(&array![[0.0], [1.0]], &Grouping::none(1), LossSettings::default()).unwrap();
+    let targets = Targets::new(2, [[0]]).unwrap();
+    assert!(matches!(loss.loss_gradient(array![[0.0, 0.0, 0.0]].view(), &targets), Err(Error::Shape { .. })));
+    let nan = array![[f64::NAN, 0.0]];
+    assert!(matches!(loss.loss_gradient(nan.view(), &targets), Err(Error::NotFinite { .. })));
+    for broken in [
+        LossSettings { entropy: 0.0, ..Default::default() },
+        LossSettings { oracle_entropy: Some(-1.0), ..Default::default() },
+        LossSettings { frank_wolfe: 0, ..Default::default() },
+        LossSettings { sinkhorn: 0, ..Default::default() },
+        LossSettings { tolerance: f64::NAN, ..Default::default() },
+    ] {
+        assert!(matches!(broken.check(), Err(Error::Parameter { .. })), "{broken:?}");
+    }
+    let alone = RobustLoss::<f64>::new(&array![[0.0]], &Grouping::none(1), LossSettings::default());
+    assert!(alone.unwrap_err().to_string().contains("2 labels"));
+}

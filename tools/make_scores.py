@@ -1,0 +1,43 @@
+"""Writes crates/robust-ot/tests/data/scores.json: ranking scores of small arrays with ties, by scikit-learn.
+
+Needs numpy and scikit-learn.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from sklearn.metrics import average_precision_score, roc_auc_score, top_k_accuracy_score
+
+rng = np.random.default_rng(0)
+cases = []
+for rows, labels, levels in [(12, 3, 4), (40, 6, 5), (60, 5, 1000), (25, 4, 2)]:
+    # Few levels make many ties.
+    scores = rng.integers(0, levels, (rows, labels)) / levels
+    truth = rng.random((rows, labels)) < 0.3
+    truth[np.arange(rows), rng.integers(0, labels, rows)] = True
+    truth[:, 0] &= labels != 6  # a label without positives in one case
+    truth[~truth.any(1), 1] = True
+    counted = [q for q in range(labels) if 0 < truth[:, q].sum() < rows]
+    cases.append(
+        {
+            "scores": scores.tolist(),
+            "truth": [np.flatnonzero(row).tolist() for row in truth],
+            "auc": float(np.mean([roc_auc_score(truth[:, q], scores[:, q]) for q in counted])),
+            "average_precision": float(np.mean([average_precision_score(truth[:, q], scores[:, q]) for q in counted])),
+            "counted": len(counted),
+        }
+    )
+one = rng.random((50, 7))
+classes = rng.integers(0, 7, 50)
+cases.append(
+    {
+        "scores": one.tolist(),
+        "truth": [[int(c)] for c in classes],
+        "accuracy": float(top_k_accuracy_score(classes, one, k=1, labels=range(7))),
+        # A true label is among the best 3 in this share of rows: three times the precision.
+        "among_three": float(top_k_accuracy_score(classes, one, k=3, labels=range(7))),
+    }
+)
+path = Path(__file__).parent.parent / "crates/robust-ot/tests/data/scores.json"
+path.write_text(json.dumps(cases) + "\n")
