@@ -259,20 +259,19 @@ impl<T: Real> RobustLoss<T> {
         });
         let spread = product(masses.view(), points.view());
         let measure = |row: usize| {
-            let mut moment =
-                Array2::from_shape_fn((*size, *size), |(a, b)| batch.diagonals[[row, a * size + b]].into());
+            // V = Σ_p h_p G_p + Σ_q c_q G_q − cross − crossᵀ.
+            let own = row_of(&batch.diagonals, row).iter().map(|x| Into::<f64>::into(*x));
+            let mut moment = Array2::from_shape_vec((*size, *size), own.collect()).expect("r² numbers");
+            let mut cross = Array2::zeros((*size, *size));
             let mut omega = entropy_of(batch.predictions.row(row), batch.log_predictions.row(row));
             for (place, &label) in targets.places(row).zip(targets.row(row)) {
                 let line = row_of(&masses, place);
                 omega += T::dot(line, row_of(&plans.logs, place));
                 let mass: f64 = line.iter().map(|x| Into::<f64>::into(*x)).sum();
-                for a in 0..*size {
-                    for b in 0..*size {
-                        moment[[a, b]] += mass * grams[[label, a * size + b]].into();
-                    }
-                }
-                subtract_cross(&mut moment, spread.row(place), points.row(label));
+                T::add_scaled(flat_mut(&mut moment), mass, row_of(grams, label));
+                add_cross(flat_mut(&mut cross), row_of(&spread, place), row_of(points, label), *size);
             }
+            moment = moment - &cross - cross.t();
             let worst = set.evaluate(&moment)?;
             Ok((moment, worst, omega))
         };
@@ -333,29 +332,23 @@ fn by_rows<'a, T>(mut lines: &'a mut [T], targets: &Targets, width: usize) -> Ve
 /// out = l M, slot by slot.
 fn turn<T: Real>(out: &mut [T], label: &[T], metric: &Array2<f64>) {
     let size = metric.nrows();
+    let mut sums = vec![0.0; size];
     for (out, label) in out.chunks_exact_mut(size).zip(label.chunks_exact(size)) {
-        for (b, out) in out.iter_mut().enumerate() {
-            let terms = label.iter().enumerate().map(|(a, x)| Into::<f64>::into(*x) * metric[[a, b]]);
-            *out = T::nearest(terms.sum());
+        sums.fill(0.0);
+        for (x, line) in label.iter().zip(flat(metric).chunks_exact(size)) {
+            let x: f64 = (*x).into();
+            sums.iter_mut().zip(line).for_each(|(sum, m)| *sum += x * m);
         }
+        out.iter_mut().zip(&sums).for_each(|(out, sum)| *out = T::nearest(*sum));
     }
 }
 
-/// V ← V − YᵀE − EᵀY over slots.
-fn subtract_cross<T: Real>(
-    moment: &mut Array2<f64>,
-    spread: ndarray::ArrayView1<T>,
-    label: ndarray::ArrayView1<T>,
-) {
-    let size = moment.nrows();
-    for start in (0..spread.len()).step_by(size) {
-        for a in 0..size {
-            let y: f64 = spread[start + a].into();
-            for b in 0..size {
-                let cross = y * label[start + b].into();
-                moment[[a, b]] -= cross;
-                moment[[b, a]] -= cross;
-            }
+/// cross ← cross + YᵀE over slots.
+fn add_cross<T: Real>(cross: &mut [f64], spread: &[T], label: &[T], size: usize) {
+    for (spread, label) in spread.chunks_exact(size).zip(label.chunks_exact(size)) {
+        for (y, line) in spread.iter().zip(cross.chunks_exact_mut(size)) {
+            let y: f64 = (*y).into();
+            line.iter_mut().zip(label).for_each(|(sum, x)| *sum += y * (*x).into());
         }
     }
 }
