@@ -118,14 +118,15 @@ impl Displacements {
     /// When M is not of size r × r.
     pub fn factors(&self, metric: &Array2<f64>) -> Result<CostFactors> {
         check_shape("the metric", metric, (self.groups, self.groups))?;
-        Ok(self.cost_factors(metric))
+        // Whoever calls may bring a metric that is none.
+        Ok(CostFactors { squared: false, ..self.cost_factors(metric) })
     }
 
     /// C(M) = α ⊕ β − 2 (S M) Tᵀ with α_i = s_iᵀ M s_i and β_j = t_jᵀ M t_j.
     pub(crate) fn cost_factors(&self, metric: &Array2<f64>) -> CostFactors {
         let (x, alpha) = self.moved(&self.source, metric);
         let (_, beta) = self.moved(&self.target, metric);
-        CostFactors { x, y: self.target.clone(), alpha, beta }
+        CostFactors { x, y: self.target.clone(), alpha, beta, squared: true }
     }
 
     pub(crate) fn cost_matrix(&self, metric: &Array2<f64>) -> Array2<f64> {

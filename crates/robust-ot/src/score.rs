@@ -1,5 +1,7 @@
 //! How good predictions are: by rank, by the best few, and by how near the mistakes are to the truth.
 
+use std::cmp::Ordering;
+
 use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
 use rayon::prelude::*;
 
@@ -193,7 +195,9 @@ fn unit_rows(vectors: ArrayView2<f64>) -> Array2<f64> {
 /// The k labels with the largest scores.
 fn best_labels(scores: ArrayView1<f64>, k: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
-    let better = |x: &usize, y: &usize| scores[*y].total_cmp(&scores[*x]).then(x.cmp(y));
+    // Scores are finite, and −0 ties with 0.
+    let order_of = |x: usize, y: usize| scores[y].partial_cmp(&scores[x]).unwrap_or(Ordering::Equal);
+    let better = |x: &usize, y: &usize| order_of(*x, *y).then(x.cmp(y));
     if k < order.len() {
         order.select_nth_unstable_by(k - 1, better);
         order.truncate(k);

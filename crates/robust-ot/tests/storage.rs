@@ -3,7 +3,10 @@
 mod common;
 
 use common::{measure, sets, stretched_clouds};
-use robust_ot::{Grouping, Interrupt, MetricSet, Problem, Settings, Status, Storage, Workspace, solve_all};
+use ndarray::Axis;
+use robust_ot::{
+    Grouping, Interrupt, Measure, MetricSet, Problem, Settings, Status, Storage, Workspace, solve_all,
+};
 
 #[test]
 fn every_storage_brackets_the_same_optimum() {
@@ -70,5 +73,33 @@ fn the_number_of_threads_does_not_change_a_bit() {
     };
     for (entropy, memory) in [(0.0, usize::MAX), (0.0, 0), (0.1, usize::MAX), (0.1, 0)] {
         assert_eq!(solve(1, entropy, memory), solve(3, entropy, memory));
+    }
+}
+
+#[test]
+fn far_clusters_keep_their_marginals_however_costs_are_formed() {
+    // Costs of 1e12 with λ = 1: a cost that rounds differently the second time it is formed is another plan.
+    let cloud = |seed: u64| {
+        let mut points = measure(33, 3, seed).points().clone();
+        for (i, mut row) in points.rows_mut().into_iter().enumerate() {
+            row += if i % 2 == 0 { 1e6 } else { -1e6 };
+        }
+        Measure::uniform(points).unwrap()
+    };
+    let (source, target) = (cloud(1), cloud(2));
+    let problem = Problem::new(&source, &target, MetricSet::W2).unwrap().with_entropy(1.0).unwrap();
+    let solve =
+        |memory| problem.solve(&Settings { tol_gap_rel: 1e-6, memory, ..Settings::default() }).unwrap();
+    let stored = solve(usize::MAX);
+    for memory in [usize::MAX, 33 * 33 * 4, 0] {
+        let solution = solve(memory);
+        assert!(solution.lower_bound <= stored.value && stored.lower_bound <= solution.value, "{memory}");
+        assert!(solution.unregularised_value >= 0.0);
+        let plan = solution.dense_plan();
+        for (sums, weights) in [(plan.sum_axis(Axis(1)), &source), (plan.sum_axis(Axis(0)), &target)] {
+            sums.iter()
+                .zip(weights.weights())
+                .for_each(|(sum, w)| assert!((sum - w).abs() < 1e-13, "{sum} {w}"));
+        }
     }
 }

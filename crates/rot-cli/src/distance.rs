@@ -173,7 +173,8 @@ impl Outcome<'_> {
         writeln!(out, "points     {m} and {n} in {d} dimensions")?;
         if solution.storage != Storage::Stored {
             let (kept, allowed) = (solution.storage, Memory(settings.memory));
-            writeln!(out, "memory     {kept}: {m} × {n} costs do not fit into {allowed}")?;
+            let what = if metric.entropy() > 0.0 { "costs and plan" } else { "costs" };
+            writeln!(out, "memory     {kept}: {m} × {n} {what} do not fit into {allowed}")?;
         }
         let calls = if *oracle_calls == 1 { "call" } else { "calls" };
         writeln!(out, "status     {status} after {oracle_calls} oracle {calls}, {seconds:.3} s")?;
@@ -183,7 +184,7 @@ impl Outcome<'_> {
 }
 
 fn warn(solution: &Solution) -> Result<(), Failure> {
-    let Solution { status, relative_gap, oracle_calls, .. } = solution;
+    let Solution { status, relative_gap, iterations, .. } = solution;
     match status {
         Status::Converged => Ok(()),
         Status::Interrupted => Err(Failure::Interrupted(format!(
@@ -191,7 +192,7 @@ fn warn(solution: &Solution) -> Result<(), Failure> {
         ))),
         Status::MaxIterations => {
             say!(
-                "rot: warning: --max-iter {oracle_calls} reached at relative gap {relative_gap:.1e}; the bounds hold"
+                "rot: warning: --max-iter {iterations} reached at relative gap {relative_gap:.1e}; the bounds hold"
             );
             Ok(())
         }

@@ -47,7 +47,7 @@ impl fmt::Display for Memory {
         let (size, bytes) = (self.0, self.0 as f64);
         match size {
             0..1_000_000 => write!(f, "{:.0} kB", bytes / 1e3),
-            1_000_000..1_000_000_000 => write!(f, "{:.0} MB", bytes / 1e6),
+            1_000_000..1_000_000_000 => write!(f, "{:.1} MB", bytes / 1e6),
             _ => write!(f, "{:.1} GB", bytes / 1e9),
         }
     }

@@ -10,12 +10,13 @@ use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use ndarray::Array2;
 use rayon::prelude::*;
-use robust_ot::{Error, Interrupt, Settings, Solution, Status, Workspace};
+use robust_ot::{Error, Interrupt, Settings, Solution, Status, Storage, Workspace};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 use crate::heatmap::draw_heatmap;
 use crate::input::{Input, read_all};
+use crate::memory::Memory;
 use crate::options::{Metric, MetricOptions, SolverOptions, TextOptions};
 use crate::output::{TABLE_STYLE, check_distinct, check_writable, write_matrix};
 use crate::signal::interrupt;
@@ -59,6 +60,9 @@ struct Distances {
     relative_gap: f64,
     /// Pairs that did not converge.
     unfinished: usize,
+    /// Pairs whose costs did not fit into the memory that each was given.
+    not_stored: usize,
+    memory: usize,
     seconds: f64,
 }
 
@@ -66,9 +70,10 @@ impl Pairwise {
     /// Reads, solves all pairs, writes, prints.
     pub fn run(&self) -> Result<(), Failure> {
         let mut settings = self.solver.apply()?;
-        // Pairs are solved side by side, at most as many as there are cores; the split does not follow --threads, so that
-        // neither does the matrix.
-        settings.memory /= std::thread::available_parallelism().map_or(1, NonZero::get);
+        // Pairs are solved side by side. Up to the number of cores the split does not follow --threads, so that neither does
+        // what is stored.
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        settings.memory /= cores.max(rayon::current_num_threads());
         let metric = self.metric.read()?;
         if self.files.len() < 2 {
             return Err(Failure::Input(format!(
@@ -116,6 +121,8 @@ impl Pairwise {
         object.insert("closest".into(), json!(closest));
         object.insert("relative_gap".into(), json!(distances.relative_gap));
         object.insert("unfinished".into(), json!(distances.unfinished));
+        object.insert("not_stored".into(), json!(distances.not_stored));
+        object.insert("memory_a_pair".into(), json!(distances.memory));
         object.insert("seconds".into(), json!(distances.seconds));
         metric.describe(&mut object);
         self.solver.describe(&mut object);
@@ -157,7 +164,8 @@ fn solve_all(
         Ok(Some(solution).filter(|solution| solution.status != Status::Interrupted))
     };
     let solve = |room: &mut Workspace, pair| {
-        solve(room, pair).map(|solution| solution.map(|s| (s.value, s.lower_bound, s.relative_gap, s.status)))
+        solve(room, pair)
+            .map(|solution| solution.map(|s| (s.value, s.lower_bound, s.relative_gap, s.status, s.storage)))
     };
     let solved: Vec<_> = pairs.par_iter().map_init(Workspace::default, solve).collect();
     progress.finish_and_clear();
@@ -177,8 +185,10 @@ fn solve_all(
         labels: labels(inputs),
         matrix,
         lower_bounds,
-        relative_gap: solved.iter().fold(0.0, |top, &(_, _, gap, _)| f64::max(top, gap)),
-        unfinished: solved.iter().filter(|(.., status)| *status != Status::Converged).count(),
+        relative_gap: solved.iter().fold(0.0, |top, &(_, _, gap, ..)| f64::max(top, gap)),
+        unfinished: solved.iter().filter(|(.., status, _)| *status != Status::Converged).count(),
+        not_stored: solved.iter().filter(|(.., storage)| *storage != Storage::Stored).count(),
+        memory: settings.memory,
         seconds: start.elapsed().as_secs_f64(),
     })
 }
@@ -221,6 +231,10 @@ impl Distances {
             )?;
         }
         let (pairs, gap, seconds) = (n * (n + 1) / 2, self.relative_gap, self.seconds);
+        if self.not_stored > 0 {
+            let (count, memory) = (self.not_stored, Memory(self.memory));
+            writeln!(out, "\n{count} of {pairs} were streamed: {memory} each does not hold their costs")?;
+        }
         writeln!(out, "\n{pairs} distances, relative gaps up to {gap:.1e}, {seconds:.3} s")?;
         Ok(())
     }

@@ -8,8 +8,8 @@ use crate::metric::MetricSet;
 /// | name | default | purpose | range |
 /// |---|---|---|---|
 /// | `set` | `P { k: 1 }` | metric set | |
-/// | `entropy` | 0.02 | λ_γ in the objective | (0, ∞) |
-/// | `oracle_entropy` | as `entropy` | λ of the linear problems | (0, ∞) |
+/// | `entropy` | 0.02 | λ_γ in the objective | [1e-30, 1e30] |
+/// | `oracle_entropy` | as `entropy` | λ of the linear problems | [1e-30, 1e30] |
 /// | `frank_wolfe` | 1 | most iterations | [1, ∞) |
 /// | `sinkhorn` | 10 | most iterations of each linear problem | [1, ∞) |
 /// | `tolerance` | 0 | stop at this gap, and at this marginal error | [0, ∞) |
@@ -55,8 +55,8 @@ impl LossSettings {
     /// When a setting is outside its range.
     pub fn check(&self) -> Result<()> {
         for (name, value) in [("entropy", self.entropy), ("oracle-entropy", self.oracle())] {
-            if !(value > 0.0 && value <= 1e200) {
-                return Err(Error::parameter(name, "positive and at most 1e200", value));
+            if !(1e-30..=1e30).contains(&value) {
+                return Err(Error::parameter(name, "between 1e-30 and 1e30", value));
             }
         }
         for (name, value) in [("fw-iterations", self.frank_wolfe), ("sinkhorn-iterations", self.sinkhorn)] {

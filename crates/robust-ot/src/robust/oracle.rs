@@ -81,7 +81,8 @@ impl Oracle {
         }
         let floor = f64::EPSILON * 8.0 * (a.len() + b.len()) as f64;
         let storage = Storage::of_plans(memory, a.len(), b.len());
-        let sinkhorn = Sinkhorn::new(a, b, entropy)?.with_memory(storage.held_bytes(a.len(), b.len()));
+        let sinkhorn =
+            Sinkhorn::new(a, b, entropy)?.with_memory(storage.held_bytes(memory, a.len(), b.len()));
         let kind =
             Kind::Entropic { sinkhorn: Box::new(sinkhorn), entropy, tolerance: FIRST_TOLERANCE, floor };
         Ok(Self { kind, storage, costs: Vec::new() })
@@ -192,7 +193,9 @@ impl Oracle {
     /// Leaves the matrix product for the differences, where that is possible: says whether anything changed.
     pub(super) fn take_care(&mut self, maps: &Displacements) -> bool {
         match &mut self.kind {
-            Kind::Exact { careful, .. } if !*careful && maps.differences_are_affordable() => {
+            Kind::Exact { careful, .. }
+                if !*careful && self.storage.stores_costs() && maps.differences_are_affordable() =>
+            {
                 *careful = true;
                 true
             }

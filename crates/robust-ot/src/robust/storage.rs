@@ -51,9 +51,13 @@ impl Storage {
         self == Self::Stored
     }
 
-    /// The bytes that Sinkhorn may hold a plan in.
-    pub(super) fn held_bytes(self, m: usize, n: usize) -> usize {
-        if self == Self::Streamed { 0 } else { bytes(m, n, HELD) }
+    /// The bytes that are left for Sinkhorn to hold plans in.
+    pub(super) fn held_bytes(self, memory: usize, m: usize, n: usize) -> usize {
+        match self {
+            Self::Stored => memory.saturating_sub(bytes(m, n, COST)),
+            Self::Plan => memory,
+            Self::Streamed => 0,
+        }
     }
 
     /// The name in reports.

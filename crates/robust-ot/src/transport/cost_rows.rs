@@ -11,8 +11,9 @@ use crate::linalg::product_into;
 
 /// Costs that a task checks.
 const CHECKED_AT_A_TIME: usize = 1 << 16;
-/// Rows that a task forms.
-const ROWS_A_BLOCK: usize = 64;
+/// Rows that are formed at a time, from multiples of this on. The same tiles everywhere: a product rounds a cost by the
+/// shape of its tile, and a plan is feasible only for the costs that its potentials were found with.
+pub(super) const ROWS_A_TILE: usize = 32;
 
 /// The costs of a transport problem, m × n.
 ///
@@ -52,12 +53,18 @@ pub struct CostFactors<T: Real = f64> {
     pub(crate) y: Array2<T>,
     pub(crate) alpha: Array1<T>,
     pub(crate) beta: Array1<T>,
+    /// Whether C is of squared lengths, so that √C_ij ≤ √α_i + √β_j.
+    pub(crate) squared: bool,
 }
 
 impl<T: Real> CostFactors<T> {
-    /// The costs of some rows, on this thread.
+    /// The costs of one tile of rows, on this thread.
     fn fill(&self, rows: Range<usize>, out: &mut [T]) {
         let n = self.y.nrows();
+        debug_assert!(
+            rows.start.is_multiple_of(ROWS_A_TILE)
+                && rows.end == self.x.nrows().min(rows.start + ROWS_A_TILE)
+        );
         let shape = (rows.len(), n);
         let block = ArrayViewMut2::from_shape(shape, out).expect("as many numbers as costs");
         product_into(block, self.x.slice(s![rows.clone(), ..]), self.y.t());
@@ -67,6 +74,30 @@ impl<T: Real> CostFactors<T> {
         }
     }
 
+    /// Bounds of the least and the largest cost.
+    fn range(&self) -> Result<(f64, f64)> {
+        let flat = |vector: &Array1<T>| T::extremes(vector.as_slice().expect("vectors are contiguous"));
+        let (alpha, beta) = (flat(&self.alpha), flat(&self.beta));
+        let longest = |points: &Array2<T>| {
+            let squares = points
+                .rows()
+                .into_iter()
+                .map(|row| row.iter().map(|x| (*x).into() * (*x).into()).sum::<f64>());
+            squares.fold(0.0, |top: f64, x| if x > top || x.is_nan() { x } else { top }).sqrt()
+        };
+        let cross = 2.0 * longest(&self.x) * longest(&self.y);
+        let range = if self.squared {
+            let root = |x: f64| x.max(0.0).sqrt();
+            (0.0, (root(alpha.1) + root(beta.1)).powi(2))
+        } else {
+            (alpha.0 + beta.0 - cross, alpha.1 + beta.1 + cross)
+        };
+        if (alpha.0 + beta.0 + cross).is_finite() && range.1.is_finite() {
+            return Ok(range);
+        }
+        Err(Error::Cost { row: 0, column: 0, value: alpha.1 + beta.1 + cross })
+    }
+
     /// The rows and columns named.
     fn picked(&self, rows: &[usize], columns: &[usize]) -> Self {
         Self {
@@ -74,6 +105,7 @@ impl<T: Real> CostFactors<T> {
             y: self.y.select(Axis(0), columns),
             alpha: self.alpha.select(Axis(0), rows),
             beta: self.beta.select(Axis(0), columns),
+            squared: self.squared,
         }
     }
 }
@@ -87,7 +119,7 @@ impl<T: Real> CostRows<'_, T> {
         }
     }
 
-    /// Some rows, one after the other; `tile` is room to form them in.
+    /// Some rows, one after the other; of streamed costs, a whole tile. `tile` is room to form them in.
     pub(crate) fn rows<'b>(&'b self, rows: Range<usize>, tile: &'b mut Vec<T>) -> &'b [T] {
         let n = self.dim().1;
         match self {
@@ -150,13 +182,7 @@ impl<T: Real> CostRows<'_, T> {
                 let ((row, column), &value) = odd.expect("an extreme cost is not finite");
                 Err(Error::Cost { row, column, value: value.into() })
             }
-            // Metrics are positive semi-definite, and √C is at most the sum of two lengths.
-            Self::Streamed(factors) => {
-                let longest = |lengths: &Array1<T>| {
-                    lengths.iter().fold(0.0_f64, |top, &x| top.max(x.into().max(0.0).sqrt()))
-                };
-                Ok((0.0, (longest(&factors.alpha) + longest(&factors.beta)).powi(2)))
-            }
+            Self::Streamed(factors) => factors.range(),
         }
     }
 }
@@ -194,8 +220,8 @@ impl CostFactors<f64> {
             *room = vec![0.0; m * n];
         }
         room.resize(m * n, 0.0);
-        room.par_chunks_mut(ROWS_A_BLOCK * n.max(1)).enumerate().for_each(|(block, out)| {
-            let first = block * ROWS_A_BLOCK;
+        room.par_chunks_mut(ROWS_A_TILE * n.max(1)).enumerate().for_each(|(block, out)| {
+            let first = block * ROWS_A_TILE;
             self.fill(first..first + out.len() / n, out);
         });
         let costs = ArrayView2::from_shape((m, n), room.as_slice()).expect("as many numbers as costs");

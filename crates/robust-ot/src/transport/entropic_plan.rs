@@ -4,11 +4,8 @@
 use ndarray::{Array1, Array2};
 use rayon::prelude::*;
 
-use super::cost_rows::CostRows;
+use super::cost_rows::{CostRows, ROWS_A_TILE};
 use crate::kernels::sealed::Kernels;
-
-/// Rows that are formed at a time.
-const ROWS_A_TILE: usize = 32;
 
 /// A feasible entropic plan that is never stored: its rows come from potentials and costs,
 /// γ_ij = a_i y_j p_ij + e_i e'_j with p_ij ∝ e^{target_j − C_ij/λ} summing to one over j.

@@ -3,7 +3,7 @@
 use ndarray::ArrayView2;
 use rayon::prelude::*;
 
-use super::sweep::BLOCKS;
+use super::sweep::{BLOCKS, rows_a_block};
 use crate::kernels::Real;
 
 /// p_ij = γ_ij / a_i, whose rows sum to one. Single precision moves the costs by λ · 6e-8 at most, and halves the
@@ -51,7 +51,7 @@ impl<H: Real> HeldKernel<H> {
     /// out ← Pᵀ w with w_i = weight(i, ⟨p_i, x⟩): one pass over P does both products.
     pub(super) fn twice(&mut self, x: &[f64], weight: impl Fn(usize, f64) -> f64 + Sync, out: &mut [f64]) {
         let n = self.columns;
-        let rows = (self.entries.len() / n).div_ceil(BLOCKS);
+        let rows = rows_a_block(self.entries.len() / n);
         self.vector.iter_mut().zip(x).for_each(|(own, x)| *own = H::nearest(*x));
         let x = &self.vector;
         let blocks = self.entries.par_chunks(rows * n).zip(self.partial.par_chunks_mut(n));

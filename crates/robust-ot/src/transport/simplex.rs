@@ -5,7 +5,7 @@
 
 use ndarray::Array1;
 
-use super::cost_rows::CostRows;
+use super::cost_rows::{CostRows, ROWS_A_TILE};
 use super::tree::Tree;
 use super::{PlanEntry, normalised};
 use crate::error::Result;
@@ -22,8 +22,6 @@ const PIVOTS_A_LOOK: usize = 256;
 const PIVOTS_A_POINT: usize = 10_000;
 /// Potentials are set anew at most this often before rounding is accepted as the limit.
 const MAX_REFRESHES: usize = 20;
-/// Rows of streamed costs that are formed at a time.
-const ROWS_A_TILE: usize = 16;
 
 /// An exact solver for fixed weights; a second call with other costs starts from the last basis.
 ///
@@ -66,8 +64,9 @@ impl Tile {
         let (m, n) = costs.dim();
         if let CostRows::Streamed(_) = costs {
             if !(self.first..self.first + self.count).contains(&i) {
-                (self.first, self.count) = (i, ROWS_A_TILE.min(m - i));
-                costs.rows(i..i + self.count, &mut self.costs);
+                self.first = i / ROWS_A_TILE * ROWS_A_TILE;
+                self.count = ROWS_A_TILE.min(m - self.first);
+                costs.rows(self.first..self.first + self.count, &mut self.costs);
             }
             let start = (i - self.first) * n;
             return &self.costs[start..start + n];

@@ -104,6 +104,9 @@ impl<T: Real> Sinkhorn<T> {
         if !(regularisation > 0.0 && regularisation <= LARGEST_REGULARISATION) {
             return Err(Error::parameter("entropy", "positive and at most 1e200", regularisation));
         }
+        if !Into::<f64>::into(T::nearest(1.0 / regularisation)).is_finite() {
+            return Err(Error::parameter("entropy", format!("large enough for {}", T::NAME), regularisation));
+        }
         let (a, b, _) = normalised(a, b)?;
         let (m, n) = (a.len(), b.len());
         Ok(Self {
@@ -128,7 +131,8 @@ impl<T: Real> Sinkhorn<T> {
         })
     }
 
-    /// Bounds the bytes of the plan that a solve may hold beside the costs; it takes 4 m n, or none.
+    /// Bounds the bytes of plans that a solve may hold beside the costs: none, 4 m n, or 12 m n for problems that need
+    /// double precision.
     #[must_use]
     pub fn with_memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
@@ -196,8 +200,8 @@ impl<T: Real> Sinkhorn<T> {
         (absolute(&self.f, &self.a), absolute(&self.g, &self.b))
     }
 
-    /// The dual value ⟨a, f⟩ + ⟨b, g⟩: a lower bound of the optimum for any potentials, since the rows of the plan
-    /// are exact and its mass therefore one.
+    /// The dual value ⟨a, f⟩ + ⟨b, g⟩: for costs in `f64` a lower bound of the optimum for any potentials, since the rows
+    /// of the plan are exact and its mass therefore one; in `f32` up to its rounding.
     pub fn dual_value(&self) -> f64 {
         self.dual_value_and_rounding().0
     }

@@ -116,7 +116,7 @@ fn regularisation_out_of_range_is_refused() {
 fn line(m: usize, n: usize) -> crate::transport::CostFactors {
     let (x, y) = (matrix(m, 3, &mut rng(21)), matrix(n, 3, &mut rng(22)));
     let squares = |points: &Array2<f64>| points.mapv(|x| x * x).sum_axis(Axis(1));
-    crate::transport::CostFactors { alpha: squares(&x), beta: squares(&y), x, y }
+    crate::transport::CostFactors { alpha: squares(&x), beta: squares(&y), x, y, squared: true }
 }
 
 #[test]

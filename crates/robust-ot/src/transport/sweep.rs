@@ -2,20 +2,23 @@
 
 use rayon::prelude::*;
 
-use super::cost_rows::CostRows;
+use super::cost_rows::{CostRows, ROWS_A_TILE};
 use super::sinkhorn::{Sinkhorn, slice};
 use crate::kernels::Real;
 use crate::kernels::sealed::Kernels;
 
-/// Row blocks a sweep is cut into; fixed, so that sums do not depend on the number of threads.
+/// The most row blocks a sweep is cut into; fixed, so that sums do not depend on the number of threads.
 pub(super) const BLOCKS: usize = 16;
-/// Rows of costs that are formed at a time.
-const ROWS_A_TILE: usize = 32;
 /// A column sum below this part of its weight has lost digits to underflow, here or in a held plan.
 pub(super) const SMALLEST_COLUMN: f64 = 1e-20;
 
 /// Row sums that are neither too small nor too large to have kept all digits.
 const MODERATE: std::ops::Range<f64> = 1e-6..1e6;
+
+/// Rows of a block: whole tiles.
+pub(super) fn rows_a_block(m: usize) -> usize {
+    m.div_ceil(BLOCKS).next_multiple_of(ROWS_A_TILE)
+}
 
 /// What a sweep leaves in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +41,7 @@ impl<T: Real> Sinkhorn<T> {
     pub(super) fn hold(&self) -> Hold {
         let fits =
             |each: usize| self.a.len().saturating_mul(self.b.len()).saturating_mul(each) <= self.memory;
-        if self.precise && fits(size_of::<f64>()) {
+        if self.precise && fits(size_of::<f64>() + size_of::<f32>()) {
             Hold::Double
         } else if fits(size_of::<f32>()) {
             Hold::Single
@@ -51,7 +54,7 @@ impl<T: Real> Sinkhorn<T> {
     /// entry for a whole iteration. Holds the plan if asked to.
     pub(super) fn sweep(&mut self, cost: &CostRows<T>, epsilon: f64, hold: Hold) {
         let (m, n) = (self.a.len(), self.b.len());
-        let rows = m.div_ceil(BLOCKS);
+        let rows = rows_a_block(m);
         for j in 0..n {
             self.shifted[j] = T::nearest(self.log_b[j] + self.g[j] / epsilon);
         }
