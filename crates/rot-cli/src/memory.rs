@@ -46,7 +46,8 @@ impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (size, bytes) = (self.0, self.0 as f64);
         match size {
-            0..1_000_000 => write!(f, "{:.0} kB", bytes / 1e3),
+            0..1_000 => write!(f, "{size} bytes"),
+            1_000..1_000_000 => write!(f, "{:.0} kB", bytes / 1e3),
             1_000_000..1_000_000_000 => write!(f, "{:.1} MB", bytes / 1e6),
             _ => write!(f, "{:.1} GB", bytes / 1e9),
         }

@@ -294,5 +294,5 @@ fn a_memory_budget_decides_what_is_stored_and_says_so() {
         assert!(number(&stored, "lower_bound") <= number(&streamed, "value"));
     }
     let said = scratch.out("distance a.csv b.csv --memory 10B");
-    assert!(said.contains("streamed: 3 × 4 costs do not fit into 0 kB"), "{said}");
+    assert!(said.contains("streamed: 3 × 4 costs do not fit into 10 bytes"), "{said}");
 }

@@ -20,9 +20,7 @@ use super::slices::{double, single};
 pub trait Real:
     sealed::Kernels + Copy + Debug + Default + Send + Sync + PartialOrd + Into<f64> + faer::traits::ComplexField
 {
-    /// The relative rounding of one operation.
-    const UNIT_ROUNDOFF: f64;
-    /// The name on the command line.
+    /// The name in messages.
     const NAME: &'static str;
 
     /// The nearest number of this kind.
@@ -30,7 +28,6 @@ pub trait Real:
 }
 
 impl Real for f64 {
-    const UNIT_ROUNDOFF: f64 = f64::EPSILON / 2.0;
     const NAME: &'static str = "f64";
 
     fn nearest(x: f64) -> Self {
@@ -39,7 +36,6 @@ impl Real for f64 {
 }
 
 impl Real for f32 {
-    const UNIT_ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
     const NAME: &'static str = "f32";
 
     fn nearest(x: f64) -> Self {

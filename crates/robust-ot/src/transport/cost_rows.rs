@@ -76,26 +76,23 @@ impl<T: Real> CostFactors<T> {
 
     /// Bounds of the least and the largest cost.
     fn range(&self) -> Result<(f64, f64)> {
-        let flat = |vector: &Array1<T>| T::extremes(vector.as_slice().expect("vectors are contiguous"));
-        let (alpha, beta) = (flat(&self.alpha), flat(&self.beta));
-        let longest = |points: &Array2<T>| {
-            let squares = points
-                .rows()
-                .into_iter()
-                .map(|row| row.iter().map(|x| (*x).into() * (*x).into()).sum::<f64>());
-            squares.fold(0.0, |top: f64, x| if x > top || x.is_nan() { x } else { top }).sqrt()
-        };
-        let cross = 2.0 * longest(&self.x) * longest(&self.y);
+        let extremes = |vector: &Array1<T>| T::extremes(vector.as_slice().expect("vectors are contiguous"));
+        let (alpha, beta) = (extremes(&self.alpha), extremes(&self.beta));
         let range = if self.squared {
             let root = |x: f64| x.max(0.0).sqrt();
             (0.0, (root(alpha.1) + root(beta.1)).powi(2))
         } else {
+            let cross = 2.0 * longest(&self.x) * longest(&self.y);
             (alpha.0 + beta.0 - cross, alpha.1 + beta.1 + cross)
         };
-        if (alpha.0 + beta.0 + cross).is_finite() && range.1.is_finite() {
+        // A point that is not finite has a length that is not.
+        if (alpha.0 + beta.0).is_finite() && range.1.is_finite() {
             return Ok(range);
         }
-        Err(Error::Cost { row: 0, column: 0, value: alpha.1 + beta.1 + cross })
+        let odd =
+            |vector: &Array1<T>| vector.iter().position(|x| !Into::<f64>::into(*x).is_finite()).unwrap_or(0);
+        let (row, column) = (odd(&self.alpha), odd(&self.beta));
+        Err(Error::Cost { row, column, value: alpha.1 + beta.1 })
     }
 
     /// The rows and columns named.
@@ -185,6 +182,13 @@ impl<T: Real> CostRows<'_, T> {
             Self::Streamed(factors) => factors.range(),
         }
     }
+}
+
+/// The length of the longest row.
+fn longest<T: Real>(points: &Array2<T>) -> f64 {
+    let squares =
+        points.rows().into_iter().map(|row| row.iter().map(|x| (*x).into() * (*x).into()).sum::<f64>());
+    squares.fold(0.0, f64::max).sqrt()
 }
 
 /// The extremes of two parts; NaN if one has it.

@@ -25,8 +25,13 @@ impl<H> Default for HeldKernel<H> {
 }
 
 impl<H: Real> HeldKernel<H> {
-    /// Room for m × n entries.
-    pub(super) fn resize(&mut self, m: usize, n: usize) {
+    /// Room for m × n entries, block of rows by block of rows.
+    pub(super) fn blocks_mut(
+        &mut self,
+        m: usize,
+        n: usize,
+        rows_a_block: usize,
+    ) -> rayon::slice::ChunksMut<'_, H> {
         self.columns = n;
         // Fresh pages are touched first by the sweep that fills them, on all threads.
         if self.entries.capacity() < m * n {
@@ -35,11 +40,7 @@ impl<H: Real> HeldKernel<H> {
         self.entries.resize(m * n, H::default());
         self.partial.resize(BLOCKS * n, H::default());
         self.vector.resize(n, H::default());
-    }
-
-    /// The entries, block of rows by block of rows.
-    pub(super) fn blocks_mut(&mut self, rows_a_block: usize) -> rayon::slice::ChunksMut<'_, H> {
-        self.entries.par_chunks_mut(rows_a_block * self.columns)
+        self.entries.par_chunks_mut(rows_a_block * n)
     }
 
     /// P, row by row.

@@ -61,26 +61,24 @@ impl<T: Real> Sinkhorn<T> {
         let (a, shifted) = (slice(&self.a), &self.shifted);
         let f = self.f.as_slice_mut().expect("vectors are contiguous");
         let blocks = f.par_chunks_mut(rows).zip(a.par_chunks(rows)).zip(&mut self.work).enumerate();
-        let tiles = |block: usize| (cost, block * rows, epsilon, shifted.as_slice());
+        let place = |block: usize| (cost, block * rows, epsilon, shifted.as_slice());
         match hold {
             Hold::Nothing => {
-                blocks.for_each(|(block, (rows, work))| work.sweep(tiles(block), rows, |_, _| ()));
+                blocks.for_each(|(block, (rows, work))| work.sweep(place(block), rows, |_, _, _| ()));
             }
             Hold::Single => {
-                self.single.resize(m, n);
-                blocks.zip(self.single.blocks_mut(rows)).for_each(|((block, (rows, work)), held)| {
-                    let mut held = held.chunks_exact_mut(n);
-                    work.sweep(tiles(block), rows, |powers, scale| {
-                        held.by_ref().take(1).for_each(|held| T::hold_single(held, powers, scale));
+                let held = self.single.blocks_mut(m, n, rows);
+                blocks.zip(held).for_each(|((block, (rows, work)), held)| {
+                    work.sweep(place(block), rows, |row, powers, scale| {
+                        T::hold_single(&mut held[row * n..][..n], powers, scale);
                     });
                 });
             }
             Hold::Double => {
-                self.double.resize(m, n);
-                blocks.zip(self.double.blocks_mut(rows)).for_each(|((block, (rows, work)), held)| {
-                    let mut held = held.chunks_exact_mut(n);
-                    work.sweep(tiles(block), rows, |powers, scale| {
-                        held.by_ref().take(1).for_each(|held| T::hold_double(held, powers, scale));
+                let held = self.double.blocks_mut(m, n, rows);
+                blocks.zip(held).for_each(|((block, (rows, work)), held)| {
+                    work.sweep(place(block), rows, |row, powers, scale| {
+                        T::hold_double(&mut held[row * n..][..n], powers, scale);
                     });
                 });
             }
@@ -115,13 +113,13 @@ impl<T: Real> Work<T> {
         Self { columns: vec![0.0; n], powers: vec![T::default(); n], tile: Vec::new() }
     }
 
-    /// The rows of one block: potentials, sums of the plan's columns; `hold` is handed every row of the plan over a, as
-    /// powers and their scale.
+    /// The rows of one block: potentials, sums of the plan's columns; `hold` is handed every row of the plan over a: its
+    /// place in the block, powers and their scale.
     fn sweep(
         &mut self,
         (cost, first, epsilon, shifted): (&CostRows<T>, usize, f64, &[T]),
         (f, a): (&mut [f64], &[f64]),
-        mut hold: impl FnMut(&[T], f64),
+        mut hold: impl FnMut(usize, &[T], f64),
     ) {
         let n = shifted.len();
         let inverse = T::nearest(1.0 / epsilon);
@@ -129,7 +127,7 @@ impl<T: Real> Work<T> {
         for (tile, (f, a)) in f.chunks_mut(ROWS_A_TILE).zip(a.chunks(ROWS_A_TILE)).enumerate() {
             let start = first + tile * ROWS_A_TILE;
             let costs = cost.rows(start..start + f.len(), &mut self.tile);
-            for ((f, &a), costs) in f.iter_mut().zip(a).zip(costs.chunks_exact(n)) {
+            for (row, ((f, &a), costs)) in f.iter_mut().zip(a).zip(costs.chunks_exact(n)).enumerate() {
                 // Close to the last potential its own exponent will do for the largest one, and saves a pass.
                 let mut shift = T::nearest(-*f / epsilon);
                 let mut sum = T::exp_exponents(&mut self.powers, shifted, costs, inverse, shift);
@@ -139,7 +137,7 @@ impl<T: Real> Work<T> {
                 }
                 *f = -epsilon * (shift.into() + sum.ln());
                 T::add_scaled(&mut self.columns, a / sum, &self.powers);
-                hold(&self.powers, 1.0 / sum);
+                hold(tile * ROWS_A_TILE + row, &self.powers, 1.0 / sum);
             }
         }
     }
