@@ -7,9 +7,9 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
 use faer::linalg::matmul::matmul;
 use faer::linalg::solvers::{Llt, Solve};
-use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
+use faer::{Accum, ColMut, MatMut, MatRef, Par, Side};
 use ndarray::parallel::prelude::*;
-use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
+use ndarray::{Array1, Array2, ArrayBase, ArrayView2, ArrayViewMut2, Axis, Data, Ix2, ShapeBuilder};
 
 use crate::error::{Error, Result};
 use crate::kernels::Real;
@@ -55,7 +55,7 @@ pub(crate) fn solve_positive(a: &Array2<f64>, b: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// The numbers of a row-major matrix, row by row.
-pub(crate) fn flat<T>(a: &Array2<T>) -> &[T] {
+pub(crate) fn flat<T, S: Data<Elem = T>>(a: &ArrayBase<S, Ix2>) -> &[T] {
     a.as_slice().expect("the matrices of this crate are row-major")
 }
 
@@ -78,39 +78,77 @@ pub(crate) fn inner(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
 #[derive(Debug, Clone)]
 pub(crate) struct Eigen {
     pub(crate) values: Array1<f64>,
+    /// Column-major.
     pub(crate) vectors: Array2<f64>,
+}
+
+/// Room for decompositions of one size after the other.
+#[derive(Default)]
+pub(crate) struct EigenRoom {
+    memory: Option<MemBuffer>,
+    scaled: Array2<f64>,
 }
 
 impl Eigen {
     /// Decomposes a symmetric matrix.
     pub(crate) fn new(a: &Array2<f64>) -> Result<Self> {
+        let mut eigen = Self::zeros(a.nrows());
+        eigen.decompose(a, &mut EigenRoom::default())?;
+        Ok(eigen)
+    }
+
+    /// Of the zero matrix, without a basis yet.
+    pub(crate) fn zeros(n: usize) -> Self {
+        Self { values: Array1::zeros(n), vectors: Array2::zeros((n, n).f()) }
+    }
+
+    /// Decomposes another symmetric matrix of the same size.
+    pub(crate) fn decompose(&mut self, a: &Array2<f64>, room: &mut EigenRoom) -> Result<()> {
         let n = a.nrows();
-        let mut values = faer::diag::Diag::<f64>::zeros(n);
-        let mut vectors = Mat::<f64>::zeros(n, n);
         let request =
             self_adjoint_evd_scratch::<f64>(n, ComputeEigenvectors::Yes, Par::Seq, faer::Spec::default());
-        let mut memory = MemBuffer::new(request);
+        if room.memory.as_ref().is_none_or(|memory| memory.len() < request.size_bytes()) {
+            room.memory = Some(MemBuffer::new(request));
+        }
+        let memory = room.memory.as_mut().expect("made above");
+        let values = self.values.as_slice_mut().expect("vectors are contiguous");
+        let vectors = self.vectors.as_slice_memory_order_mut().expect("column-major");
         with_mat(a.view(), |a| {
-            let stack = MemStack::new(&mut memory);
             self_adjoint_evd(
                 a,
-                values.as_mut(),
-                Some(vectors.as_mut()),
+                ColMut::from_slice_mut(values).as_diagonal_mut(),
+                Some(MatMut::from_column_major_slice_mut(vectors, n, n)),
                 Par::Seq,
-                stack,
+                MemStack::new(memory),
                 faer::Spec::default(),
             )
         })
-        .map_err(|_| Error::Eigen { size: n })?;
-        Ok(Self {
-            values: Array1::from_shape_fn(n, |i| values[i]),
-            vectors: Array2::from_shape_fn((n, n), |(i, j)| vectors[(i, j)]),
-        })
+        .map_err(|_| Error::Eigen { size: n })
+    }
+
+    /// Q diag(f(i, w_i)) Qᵀ into a matrix.
+    pub(crate) fn reassemble_into(
+        &self,
+        out: &mut Array2<f64>,
+        room: &mut EigenRoom,
+        f: impl Fn(usize, f64) -> f64,
+    ) {
+        if room.scaled.dim() != self.vectors.dim() {
+            room.scaled.clone_from(&self.vectors);
+        }
+        let columns = room.scaled.columns_mut().into_iter().zip(self.vectors.columns());
+        for (i, (mut scaled, column)) in columns.enumerate() {
+            let factor = f(i, self.values[i]);
+            scaled.zip_mut_with(&column, |out, x| *out = x * factor);
+        }
+        product_into(out.view_mut(), room.scaled.view(), self.vectors.t());
     }
 
     /// Q diag(f(w)) Qᵀ.
     pub(crate) fn reassemble(&self, values: &Array1<f64>) -> Array2<f64> {
-        product((&self.vectors * values).view(), self.vectors.t())
+        let mut out = Array2::zeros(self.vectors.dim());
+        self.reassemble_into(&mut out, &mut EigenRoom::default(), |i, _| values[i]);
+        out
     }
 
     /// Qᵀ A Q: a matrix seen from the eigenbasis.

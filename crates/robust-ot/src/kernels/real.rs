@@ -74,6 +74,10 @@ pub(crate) mod sealed {
         fn hold_double(y: &mut [f64], x: &[Self], scale: f64);
         /// Σ x_j y_j.
         fn dot(x: &[Self], y: &[Self]) -> f64;
+        /// Σ x_j.
+        fn total(x: &[Self]) -> f64;
+        /// y_j ← y_j + a.
+        fn add_constant(y: &mut [Self], a: Self);
         /// y ← y + a x, all in one precision.
         fn add_own(y: &mut [Self], a: Self, x: &[Self]);
         /// y ← y + a x.
@@ -131,6 +135,14 @@ macro_rules! kernels {
 
             fn dot(x: &[Self], y: &[Self]) -> f64 {
                 $module::dot(x, y)
+            }
+
+            fn total(x: &[Self]) -> f64 {
+                $module::total(x)
+            }
+
+            fn add_constant(y: &mut [Self], a: Self) {
+                $module::add_constant(y, a);
             }
 
             fn add_own(y: &mut [Self], a: Self, x: &[Self]) {

@@ -184,6 +184,20 @@ macro_rules! precision {
             }
 
             #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn total(x: &[$real]) -> f64 {
+                let mut sum = 0.0;
+                for chunk in x.chunks(CHUNK) {
+                    sum += lane_sum(chunk);
+                }
+                sum
+            }
+
+            #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+            pub(in super::super) fn add_constant(y: &mut [$real], a: $real) {
+                y.iter_mut().for_each(|y| *y += a);
+            }
+
+            #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
             pub(in super::super) fn add_own(y: &mut [$real], a: $real, x: &[$real]) {
                 const FUSED: bool = target_cfg_f!(target_feature = "fma");
                 y.iter_mut()

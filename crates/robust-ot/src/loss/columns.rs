@@ -50,6 +50,12 @@ impl<T: Real> Columns<T> {
         }
         self.potentials.clear();
         self.potentials.resize(count, T::default());
+        if count == 1 {
+            // All goes to the one label.
+            problem.shares.fill(T::nearest(1.0));
+            problem.logs.fill(T::default());
+            return 0.0;
+        }
         let mut error = self.update(problem);
         for iteration in 0..iterations {
             if error <= tolerance {

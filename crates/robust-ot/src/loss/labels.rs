@@ -1,30 +1,37 @@
 //! The labels as points: what every prediction is measured with.
 
-use ndarray::Array2;
+use ndarray::{Array1, Array2, Axis};
 
 use crate::displacement::Displacements;
 use crate::error::{Error, Result};
 use crate::grouping::Grouping;
 use crate::kernels::Real;
-use crate::linalg::Eigen;
+use crate::linalg::{Eigen, product};
 use crate::measure::Measure;
 use crate::metric::MetricSet;
 
 /// Eigenvalues below this part of the largest are no dimensions of the labels.
 const NO_DIMENSION: f64 = 1e-12;
 
+/// A table of costs may be this many times as large as the vectors with their G.
+const TABLE: usize = 4;
+
 /// Label vectors laid out by groups, with G_p = E_pᵀE_p of each.
 #[derive(Debug, Clone)]
 pub(super) struct Labels<T> {
     /// L × (slots · r).
     pub(super) points: Array2<T>,
-    /// L × r².
+    /// L × r(r+1)/2: the upper triangles, row by row.
     pub(super) grams: Array2<T>,
     /// r.
     pub(super) size: usize,
     pub(super) set: MetricSet,
-    /// M* of the moment of the uniform plan over all pairs of labels: where every solve begins.
-    pub(super) first_metric: Array2<f64>,
+    /// l_q M of M*, the worst metric of the uniform plan over all pairs of labels: where every solve begins.
+    pub(super) first_moved: Array2<T>,
+    /// ⟨M, G_p⟩ of it.
+    pub(super) first_own: Vec<T>,
+    /// Its costs, row q to all p, less what is the same for all p: where they take no more memory than the rest.
+    pub(super) first_costs: Option<Array2<T>>,
 }
 
 impl<T: Real> Labels<T> {
@@ -48,14 +55,36 @@ impl<T: Real> Labels<T> {
             }
         }
         set.check(maps.size())?;
-        let first_metric = set.evaluate(maps.independent_moment())?.metric;
+        let metric = set.evaluate(maps.independent_moment())?.metric;
         let (points, size) = (maps.points().0, maps.size());
-        let grams = Array2::from_shape_fn((points.nrows(), size * size), |(p, place)| {
-            let (a, b) = (place / size, place % size);
-            let slots = (0..points.ncols() / size).map(|slot| slot * size);
-            T::nearest(slots.map(|slot| points[[p, slot + a]] * points[[p, slot + b]]).sum())
+        let triangle: Vec<(usize, usize)> = (0..size).flat_map(|a| (a..size).map(move |b| (a, b))).collect();
+        let slots = points.ncols() / size;
+        let grams = Array2::from_shape_fn((points.nrows(), triangle.len()), |(p, place)| {
+            let (a, b) = triangle[place];
+            (0..slots).map(|slot| points[[p, slot * size + a]] * points[[p, slot * size + b]]).sum::<f64>()
         });
-        Ok(Self { points: points.mapv(T::nearest), grams, size, set, first_metric })
+        let weights =
+            triangle.iter().map(|&(a, b)| if a == b { metric[[a, a]] } else { 2.0 * metric[[a, b]] });
+        let own = grams.dot(&weights.collect::<Array1<f64>>());
+        let by_slots = points.view().into_shape_with_order((points.nrows() * slots, size));
+        let moved = product(by_slots.expect("points are slots of r numbers").view(), metric.view());
+        let moved = moved.into_shape_with_order(points.dim()).expect("as many numbers");
+        let costs = (points.nrows() <= TABLE * (points.ncols() + triangle.len())).then(|| {
+            let mut costs = product(moved.view(), points.t());
+            costs
+                .axis_iter_mut(Axis(0))
+                .for_each(|mut line| line.zip_mut_with(&own, |c, own| *c = own - 2.0 * *c));
+            costs.mapv(T::nearest)
+        });
+        Ok(Self {
+            points: points.mapv(T::nearest),
+            grams: grams.mapv(T::nearest),
+            size,
+            set,
+            first_moved: moved.mapv(T::nearest),
+            first_own: own.iter().map(|x| T::nearest(*x)).collect(),
+            first_costs: costs,
+        })
     }
 }
 

@@ -7,12 +7,15 @@
 //! Only the $n_y$ columns that carry mass exist, and a batch is a handful of matrix products: never $L \times L$ a sample.
 
 mod batch;
+mod chunk;
 mod columns;
 mod labels;
 mod settings;
 mod step;
 mod targets;
+mod workspace;
 
 pub use self::batch::{LossGradient, RobustLoss};
 pub use self::settings::LossSettings;
 pub use self::targets::Targets;
+pub use self::workspace::LossWorkspace;

@@ -1,20 +1,13 @@
 //! The Frank-Wolfe step of one row: how far to go, and going there.
 
-use ndarray::ArrayView1;
-
 use crate::error::Result;
 use crate::kernels::Real;
 
 /// Halvings of the interval that the step is searched in.
 const HALVINGS: usize = 40;
 
-/// Σ h ln h.
-pub(super) fn entropy_of<T: Real>(prediction: ArrayView1<T>, logs: ArrayView1<T>) -> f64 {
-    prediction.iter().zip(logs).map(|(h, log)| Into::<f64>::into(*h) * Into::<f64>::into(*log)).sum()
-}
-
 /// The slope in θ of Σ_pq h_p s_pq ln s_pq at s = (1 − θ) s₀ + θ s₁.
-pub(super) fn entropy_slope<T: Real>(prediction: ArrayView1<T>, from: &[T], to: &[T], theta: f64) -> f64 {
+pub(super) fn entropy_slope<T: Real>(prediction: &[T], from: &[T], to: &[T], theta: f64) -> f64 {
     let width = prediction.len();
     let mut sum = 0.0;
     for (from, to) in from.chunks_exact(width).zip(to.chunks_exact(width)) {
@@ -30,7 +23,7 @@ pub(super) fn entropy_slope<T: Real>(prediction: ArrayView1<T>, from: &[T], to: 
 }
 
 /// Where the slope of a convex function on [0, 1] changes sign; an end if it does not.
-pub(super) fn search(slope: impl Fn(f64) -> Result<f64>) -> Result<f64> {
+pub(super) fn search(mut slope: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
     if slope(1.0)? <= 0.0 {
         return Ok(1.0);
     }

@@ -62,11 +62,6 @@ impl Targets {
         &self.indices[self.starts[row]..self.starts[row + 1]]
     }
 
-    /// All rows' labels, one after the other.
-    pub(super) fn indices(&self) -> &[usize] {
-        &self.indices
-    }
-
     /// Where a row's labels are among all.
     pub(super) fn places(&self, row: usize) -> std::ops::Range<usize> {
         self.starts[row]..self.starts[row + 1]

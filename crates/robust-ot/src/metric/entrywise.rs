@@ -6,9 +6,19 @@ use super::curvature::Curvature;
 use super::prior::Prior;
 use super::{LARGEST_EXPONENT, WorstCase};
 use crate::error::{Error, Result};
+use crate::linalg::inner;
+
+/// Sums of squares within these bounds lost nothing to overflow or underflow.
+const SAFE_SQUARES: std::ops::Range<f64> = 1e-280..1e280;
 
 /// ‖V‖_{2k}, with the largest entry taken out before powers are formed.
 fn entry_norm(moment: &Array2<f64>, k: u32) -> f64 {
+    if k == 1 {
+        let squares = inner(moment, moment);
+        if SAFE_SQUARES.contains(&squares) {
+            return squares.sqrt();
+        }
+    }
     let largest = moment.iter().fold(0.0_f64, |top, v| top.max(v.abs()));
     if largest == 0.0 {
         return 0.0;
@@ -18,12 +28,16 @@ fn entry_norm(moment: &Array2<f64>, k: u32) -> f64 {
 }
 
 /// h = ‖V‖_{2k}, M* = (V/‖V‖_{2k})^{∘(2k−1)}; both 0 at V = 0.
-pub(super) fn norm(moment: &Array2<f64>, k: u32) -> WorstCase {
+pub(super) fn norm(moment: &Array2<f64>, k: u32, metric: &mut Array2<f64>) -> f64 {
     let norm = entry_norm(moment, k);
     if norm == 0.0 {
-        return WorstCase::new(0.0, Array2::zeros(moment.dim()));
+        metric.fill(0.0);
+    } else if k == 1 {
+        metric.zip_mut_with(moment, |m, v| *m = v / norm);
+    } else {
+        metric.zip_mut_with(moment, |m, v| *m = (v / norm).powi(2 * k as i32 - 1));
     }
-    WorstCase::new(norm, moment.mapv(|v| (v / norm).powi(2 * k as i32 - 1)))
+    norm
 }
 
 /// ∇²h[D] = (2k−1)/‖V‖ · ((V/‖V‖)^{∘(2k−2)} ∘ D − M* ⟨M*, D⟩).
@@ -38,9 +52,9 @@ pub(super) fn norm_curvature(moment: &Array2<f64>, worst: &WorstCase, k: u32) ->
 }
 
 /// h = ‖V‖_{2k}^{2k}, M* = 2k V^{∘(2k−1)}.
-pub(super) fn norm_power(moment: &Array2<f64>, k: u32) -> WorstCase {
-    let value = moment.iter().map(|v| v.powi(2 * k as i32)).sum();
-    WorstCase::new(value, moment.mapv(|v| f64::from(2 * k) * v.powi(2 * k as i32 - 1)))
+pub(super) fn norm_power(moment: &Array2<f64>, k: u32, metric: &mut Array2<f64>) -> f64 {
+    metric.zip_mut_with(moment, |m, v| *m = f64::from(2 * k) * v.powi(2 * k as i32 - 1));
+    moment.iter().map(|v| v.powi(2 * k as i32)).sum()
 }
 
 /// ∇²h[D] = 2k(2k−1) V^{∘(2k−2)} ∘ D.
@@ -50,9 +64,9 @@ pub(super) fn norm_power_curvature(moment: &Array2<f64>, k: u32) -> Curvature {
 }
 
 /// h = λ Σ M₀∘(e^{V/λ} − 1), M* = M₀∘e^{V/λ}.
-pub(super) fn kl(moment: &Array2<f64>, lambda: f64, prior: &Prior) -> Result<WorstCase> {
+pub(super) fn kl(moment: &Array2<f64>, lambda: f64, prior: &Prior, metric: &mut Array2<f64>) -> Result<f64> {
     let mut value = 0.0;
-    let mut metric = Array2::zeros(moment.dim());
+    metric.fill(0.0);
     for ((a, b), &v) in moment.indexed_iter() {
         let weight = prior.entry(a, b);
         if weight == 0.0 {
@@ -64,7 +78,7 @@ pub(super) fn kl(moment: &Array2<f64>, lambda: f64, prior: &Prior) -> Result<Wor
         value += lambda * weight * (v / lambda).exp_m1();
         metric[[a, b]] = weight * (v / lambda).exp();
     }
-    Ok(WorstCase::new(value, metric))
+    Ok(value)
 }
 
 /// ∇²h[D] = M*∘D/λ.
@@ -73,13 +87,14 @@ pub(super) fn kl_curvature(worst: &WorstCase, lambda: f64) -> Curvature {
 }
 
 /// h = λ ln Σ_a e^{V_aa/λ} − λ(r−1), M* = diag(softmax(diag V/λ)).
-pub(super) fn features(moment: &Array2<f64>, lambda: f64) -> WorstCase {
+pub(super) fn features(moment: &Array2<f64>, lambda: f64, metric: &mut Array2<f64>) -> f64 {
     let size = moment.nrows();
     let largest = moment.diag().fold(f64::NEG_INFINITY, |top, &v| top.max(v));
-    let powers = moment.diag().mapv(|v| ((v - largest) / lambda).exp());
-    let sum = powers.sum();
-    let value = largest + lambda * sum.ln() - lambda * (size as f64 - 1.0);
-    WorstCase::new(value, Array2::from_diag(&(powers / sum)))
+    metric.fill(0.0);
+    metric.diag_mut().zip_mut_with(&moment.diag(), |m, v| *m = ((v - largest) / lambda).exp());
+    let sum = metric.diag().sum();
+    metric.diag_mut().mapv_inplace(|power| power / sum);
+    largest + lambda * sum.ln() - lambda * (size as f64 - 1.0)
 }
 
 /// ∇²h[D] = (M*∘D − M*⟨M*, D⟩)/λ.

@@ -17,7 +17,8 @@ use ndarray::Array2;
 use self::curvature::Curvature;
 pub use self::prior::Prior;
 use crate::error::{Error, Result};
-use crate::linalg::{Eigen, inner};
+use crate::kernels::sealed::Kernels;
+use crate::linalg::{Eigen, EigenRoom, flat, inner};
 
 /// Beyond this exponent e^{V/λ}, or a sum of such terms, may leave the range of f64.
 pub(crate) const LARGEST_EXPONENT: f64 = 600.0;
@@ -111,9 +112,17 @@ pub struct WorstCase {
 }
 
 impl WorstCase {
-    pub(crate) fn new(value: f64, metric: Array2<f64>) -> Self {
-        Self { value, metric, spectrum: None }
+    /// Room for metrics of size r × r.
+    pub(crate) fn room(size: usize) -> Self {
+        Self { value: 0.0, metric: Array2::zeros((size, size)), spectrum: None }
     }
+}
+
+/// Room for evaluating sets again and again.
+#[derive(Default)]
+pub(crate) struct Room {
+    eigen: EigenRoom,
+    scaling: scaling::Room,
 }
 
 impl MetricSet {
@@ -190,25 +199,46 @@ impl MetricSet {
 
     /// [`MetricSet::worst_case`] for parameters that are checked already.
     pub(crate) fn evaluate(&self, moment: &Array2<f64>) -> Result<WorstCase> {
-        let worst = match self {
-            Self::W2 => WorstCase::new(moment.diag().sum(), Array2::eye(moment.nrows())),
-            Self::P { k } => entrywise::norm(moment, *k),
-            Self::PPower { k } => entrywise::norm_power(moment, *k),
-            Self::Kl { lambda, prior } => entrywise::kl(moment, *lambda, prior)?,
-            Self::Ds { lambda, prior } => scaling::doubly_stochastic(moment, *lambda, prior)?,
-            Self::Features { lambda } => entrywise::features(moment, *lambda),
-            Self::Srw { k } => spectral::largest(moment, *k)?,
-            Self::Rkp { rho } if rho.is_infinite() => spectral::largest(moment, 1)?,
-            Self::Rkp { rho } => spectral::schatten(moment, *rho)?,
+        let mut worst = WorstCase::room(moment.nrows());
+        self.evaluate_into(moment, &mut worst, &mut Room::default())?;
+        Ok(worst)
+    }
+
+    /// [`MetricSet::evaluate`] without allocations from the second time on.
+    pub(crate) fn evaluate_into(
+        &self,
+        moment: &Array2<f64>,
+        worst: &mut WorstCase,
+        room: &mut Room,
+    ) -> Result<()> {
+        let metric = &mut worst.metric;
+        worst.value = match self {
+            Self::W2 => {
+                metric.fill(0.0);
+                metric.diag_mut().fill(1.0);
+                moment.diag().sum()
+            }
+            Self::P { k } => entrywise::norm(moment, *k, metric),
+            Self::PPower { k } => entrywise::norm_power(moment, *k, metric),
+            Self::Kl { lambda, prior } => entrywise::kl(moment, *lambda, prior, metric)?,
+            Self::Ds { lambda, prior } => {
+                scaling::doubly_stochastic(moment, *lambda, prior, metric, &mut room.scaling)?
+            }
+            Self::Features { lambda } => entrywise::features(moment, *lambda, metric),
+            Self::Srw { k } => spectral::largest(moment, *k, worst, &mut room.eigen)?,
+            Self::Rkp { rho } if rho.is_infinite() => spectral::largest(moment, 1, worst, &mut room.eigen)?,
+            Self::Rkp { rho } => spectral::schatten(moment, *rho, worst, &mut room.eigen)?,
         };
         // A power that underflows is as little of an answer as one that overflows.
         let vanished =
             matches!(self, Self::PPower { .. }) && worst.value == 0.0 && moment.iter().any(|&v| v != 0.0);
-        if vanished || !(worst.value.is_finite() && worst.metric.iter().all(|x| x.is_finite())) {
+        // NaN when any entry is not finite.
+        let (least, _) = f64::extremes(flat(&worst.metric));
+        if vanished || !(worst.value.is_finite() && least.is_finite()) {
             let largest = moment.iter().fold(0.0_f64, |top, v| top.max(v.abs()));
             return Err(Error::Range { set: self.name(), largest });
         }
-        Ok(worst)
+        Ok(())
     }
 
     /// ∇²h at V, where h has one.

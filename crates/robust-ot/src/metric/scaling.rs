@@ -1,10 +1,10 @@
 //! The doubly stochastic set: $M^\star = D (M_0 \circ e^{V/\lambda}) D$ with row sums one.
 
-use ndarray::{Array1, Array2};
+use ndarray::Array2;
 
-use super::WorstCase;
 use super::prior::Prior;
 use crate::error::{Error, Result};
+use crate::kernels::sealed::Kernels;
 
 /// Row sums this close to one count as one.
 const ROW_SUM_TOLERANCE: f64 = 1e-13;
@@ -18,21 +18,35 @@ const MAX_ITERATIONS: usize = 2000;
 /// Any multiple of the rows can go into u, so L = ln M₀ + (V_ab − ½V_aa − ½V_bb)/λ, which is at most ln M₀ since V is
 /// positive semi-definite: large moments cost no digits. h = tr V + λ(Σ M* − 2 Σ u − Σ M₀), the dual value: an upper
 /// bound of h for any u.
-pub(super) fn doubly_stochastic(moment: &Array2<f64>, lambda: f64, prior: &Prior) -> Result<WorstCase> {
+pub(super) fn doubly_stochastic(
+    moment: &Array2<f64>,
+    lambda: f64,
+    prior: &Prior,
+    metric: &mut Array2<f64>,
+    room: &mut Room,
+) -> Result<f64> {
     let size = moment.nrows();
-    let exponents = Array2::from_shape_fn((size, size), |(a, b)| {
-        let apart = moment[[a, b]] - 0.5 * (moment[[a, a]] + moment[[b, b]]);
-        prior.entry(a, b).ln() + apart / lambda
-    });
-    let mut u = exponents.diag().mapv(|l| -0.5 * l);
-    let mut best = (f64::INFINITY, u.clone());
-    let mut since_best = 0;
+    let Room { exponents, log_sums, powers, u, best } = room;
+    exponents.clear();
+    for (a, row) in moment.rows().into_iter().enumerate() {
+        exponents.extend(
+            row.iter().enumerate().map(|(b, v)| {
+                prior.entry(a, b).ln() + (v - 0.5 * (moment[[a, a]] + moment[[b, b]])) / lambda
+            }),
+        );
+    }
+    u.clear();
+    u.extend((0..size).map(|a| -0.5 * exponents[a * size + a]));
+    best.clone_from(u);
+    let (mut least, mut since_best) = (f64::INFINITY, 0);
     for _ in 0..MAX_ITERATIONS {
-        let log_sums = log_row_sums(&exponents, &u);
+        log_row_sums(exponents, u, powers, log_sums);
         // The row sum of M is e^{u_a + log_sum_a}.
-        let residual = (&u + &log_sums).fold(0.0_f64, |top, x| top.max(x.exp_m1().abs()));
-        if residual < best.0 {
-            best = (residual, u.clone());
+        let sums = u.iter().zip(&*log_sums);
+        let residual = sums.fold(0.0_f64, |top, (u, sum)| top.max((u + sum).exp_m1().abs()));
+        if residual < least {
+            least = residual;
+            best.clone_from(u);
             since_best = 0;
         } else {
             since_best += 1;
@@ -40,25 +54,34 @@ pub(super) fn doubly_stochastic(moment: &Array2<f64>, lambda: f64, prior: &Prior
         if residual <= ROW_SUM_TOLERANCE || since_best > 50 {
             break;
         }
-        u = (u - log_sums) * 0.5;
+        u.iter_mut().zip(&*log_sums).for_each(|(u, sum)| *u = 0.5 * (*u - sum));
     }
-    let (residual, u) = best;
-    if residual > ROW_SUM_LIMIT {
-        return Err(Error::Scaling { lambda, residual });
+    if least > ROW_SUM_LIMIT {
+        return Err(Error::Scaling { lambda, residual: least });
     }
-    let metric = Array2::from_shape_fn((size, size), |(a, b)| (exponents[[a, b]] + u[a] + u[b]).exp());
-    let value = moment.diag().sum() + lambda * (metric.sum() - 2.0 * u.sum() - prior.total(size));
-    Ok(WorstCase::new(value, metric))
+    for ((a, b), m) in metric.indexed_iter_mut() {
+        *m = (exponents[a * size + b] + best[a] + best[b]).exp();
+    }
+    let shift: f64 = best.iter().sum();
+    Ok(moment.diag().sum() + lambda * (metric.sum() - 2.0 * shift - prior.total(size)))
+}
+
+/// Room for one scaling.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    exponents: Vec<f64>,
+    log_sums: Vec<f64>,
+    powers: Vec<f64>,
+    u: Vec<f64>,
+    best: Vec<f64>,
 }
 
 /// ln Σ_b e^{L_ab + u_b} for every row.
-fn log_row_sums(exponents: &Array2<f64>, u: &Array1<f64>) -> Array1<f64> {
-    exponents
-        .rows()
-        .into_iter()
-        .map(|row| {
-            let largest = row.iter().zip(u).fold(f64::NEG_INFINITY, |top, (l, u)| top.max(l + u));
-            largest + row.iter().zip(u).map(|(l, u)| (l + u - largest).exp()).sum::<f64>().ln()
-        })
-        .collect()
+fn log_row_sums(exponents: &[f64], u: &[f64], powers: &mut Vec<f64>, out: &mut Vec<f64>) {
+    powers.resize(u.len(), 0.0);
+    out.clear();
+    out.extend(exponents.chunks_exact(u.len()).map(|row| {
+        let largest = f64::exponents(powers, u, row, -1.0);
+        largest + f64::exp_shifted(powers, largest).ln()
+    }));
 }

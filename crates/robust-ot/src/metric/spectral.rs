@@ -1,34 +1,46 @@
 //! The sets that look at eigenvalues only: `srw` and `rkp`.
 
-use ndarray::{Array1, Array2};
+use ndarray::Array2;
 
 use super::WorstCase;
 use super::curvature::{Curvature, divided_differences};
 use crate::error::Result;
-use crate::linalg::Eigen;
+use crate::linalg::{Eigen, EigenRoom};
 
 /// h = sum of the k largest eigenvalues, M* = projector on their space.
-pub(super) fn largest(moment: &Array2<f64>, k: usize) -> Result<WorstCase> {
-    let eigen = Eigen::new(moment)?;
+pub(super) fn largest(
+    moment: &Array2<f64>,
+    k: usize,
+    worst: &mut WorstCase,
+    room: &mut EigenRoom,
+) -> Result<f64> {
     let size = moment.nrows();
-    let chosen = Array1::from_shape_fn(size, |i| f64::from(u8::from(i + k >= size)));
-    let value = eigen.values.dot(&chosen);
-    Ok(WorstCase { value, metric: eigen.reassemble(&chosen), spectrum: Some(eigen) })
+    let eigen = worst.spectrum.get_or_insert_with(|| Eigen::zeros(size));
+    eigen.decompose(moment, room)?;
+    eigen.reassemble_into(&mut worst.metric, room, |i, _| f64::from(u8::from(i + k >= size)));
+    Ok(eigen.values.iter().skip(size - k).sum())
 }
 
 /// h = ‖w‖_ρ over the eigenvalues w, M* = U diag((w/‖w‖_ρ)^{ρ−1}) Uᵀ; both 0 at V = 0.
 ///
 /// V is positive semi-definite, so an eigenvalue below zero is rounding and counts as zero.
-pub(super) fn schatten(moment: &Array2<f64>, rho: f64) -> Result<WorstCase> {
-    let eigen = Eigen::new(moment)?;
-    let w = eigen.values.mapv(|w| w.max(0.0));
-    let top = w[w.len() - 1];
+pub(super) fn schatten(
+    moment: &Array2<f64>,
+    rho: f64,
+    worst: &mut WorstCase,
+    room: &mut EigenRoom,
+) -> Result<f64> {
+    let eigen = worst.spectrum.get_or_insert_with(|| Eigen::zeros(moment.nrows()));
+    eigen.decompose(moment, room)?;
+    let top = eigen.values[moment.nrows() - 1].max(0.0);
     if top == 0.0 {
-        return Ok(WorstCase { spectrum: Some(eigen), ..WorstCase::new(0.0, Array2::zeros(moment.dim())) });
+        worst.metric.fill(0.0);
+        return Ok(0.0);
     }
-    let norm = top * w.mapv(|w| (w / top).powf(rho)).sum().powf(1.0 / rho);
-    let metric = eigen.reassemble(&w.mapv(|w| (w / norm).powf(rho - 1.0)));
-    Ok(WorstCase { value: norm, metric, spectrum: Some(eigen) })
+    let powers = eigen.values.iter().map(|w| (w.max(0.0) / top).powf(rho));
+    let norm = top * powers.sum::<f64>().powf(1.0 / rho);
+    eigen.reassemble_into(&mut worst.metric, room, |_, w| (w.max(0.0) / norm).powf(rho - 1.0));
+    Ok(norm)
 }
 
 /// With g(w) = (w/‖w‖)^{ρ−1}: divided differences of g at fixed norm, less the norm's own change.

@@ -1,0 +1,405 @@
+//! Some rows of a batch, from predictions to gradients, on one thread: a handful of matrix products.
+
+use ndarray::{Array2, ArrayView2, ArrayViewMut1, ArrayViewMut2};
+
+use super::columns::{Columns, Problem};
+use super::labels::Labels;
+use super::settings::LossSettings;
+use super::step::{entropy_slope, mix, search};
+use super::targets::Targets;
+use crate::error::Result;
+use crate::kernels::Real;
+use crate::linalg::{inner, product_into, row as row_of};
+use crate::metric::{Room, WorstCase};
+
+/// The rows `first..first + rows` of a batch.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a, T> {
+    pub(super) labels: &'a Labels<T>,
+    pub(super) settings: &'a LossSettings,
+    pub(super) targets: &'a Targets,
+    pub(super) first: usize,
+    /// ln h, rows × L.
+    pub(super) log_predictions: &'a [T],
+}
+
+/// Room for them.
+#[derive(Default)]
+pub(super) struct Chunk<T> {
+    /// h, rows × L.
+    predictions: Vec<T>,
+    /// Σ_p h_p G_p, rows × r(r+1)/2.
+    diagonals: Vec<T>,
+    /// M with doubled off-diagonals, rows × r(r+1)/2.
+    packed: Vec<T>,
+    /// ⟨M, G_p⟩, rows × L.
+    own: Vec<T>,
+    /// One line of L numbers for every true label: C_pq, or γ_pq while moments are formed.
+    lines: Vec<T>,
+    /// One line of d numbers for every true label: Σ_p γ_pq l_p, or l_q M.
+    moved: Vec<T>,
+    /// The vectors of a row's true labels, and a matrix of size r × r.
+    true_labels: Vec<T>,
+    square: Vec<T>,
+    plan: Plan<T>,
+    found: Plan<T>,
+    here: Vec<Measured>,
+    there: Vec<Measured>,
+    probe: Option<Measured>,
+    columns: Columns<T>,
+    room: Room,
+}
+
+/// Plans: γ_pq = h_p s_pq, one line of L numbers for every true label.
+#[derive(Default)]
+struct Plan<T> {
+    shares: Vec<T>,
+    /// ln s, exact where s underflows.
+    logs: Vec<T>,
+}
+
+/// V of a plan, what it costs at worst, and Σ γ ln γ.
+struct Measured {
+    moment: Array2<f64>,
+    worst: WorstCase,
+    entropy: f64,
+}
+
+impl Measured {
+    fn room(size: usize) -> Self {
+        Self { moment: Array2::zeros((size, size)), worst: WorstCase::room(size), entropy: 0.0 }
+    }
+}
+
+impl<T> Rows<'_, T> {
+    fn count(&self) -> usize {
+        self.log_predictions.len() / self.width()
+    }
+
+    /// L.
+    fn width(&self) -> usize {
+        self.labels.points.nrows()
+    }
+
+    /// Where the lines of a row are among those of the chunk.
+    fn places(&self, row: usize) -> std::ops::Range<usize> {
+        let start = self.targets.places(self.first).start;
+        let places = self.targets.places(self.first + row);
+        places.start - start..places.end - start
+    }
+
+    /// The numbers of a row's lines, `width` each.
+    fn span(&self, row: usize, width: usize) -> std::ops::Range<usize> {
+        let places = self.places(row);
+        places.start * width..places.end * width
+    }
+
+    fn truth(&self, row: usize) -> &[usize] {
+        self.targets.row(self.first + row)
+    }
+
+    fn line_count(&self) -> usize {
+        self.places(self.count() - 1).end
+    }
+}
+
+impl<T: Real> Chunk<T> {
+    /// Losses and gradients of all rows.
+    pub(super) fn solve(
+        &mut self,
+        rows: Rows<T>,
+        losses: ArrayViewMut1<f64>,
+        gradients: &mut [T],
+    ) -> Result<()> {
+        self.predict(rows);
+        if rows.line_count() == rows.count() {
+            // One label a row: Π(h, e_c) has one plan.
+            self.lines.clear();
+            self.lines.extend_from_slice(&self.predictions);
+            fill(&mut self.plan.logs, self.lines.len(), T::default());
+            measure(rows, self.parts(Which::Here))?;
+        } else {
+            self.frank_wolfe(rows)?;
+        }
+        let entropy = rows.settings.entropy;
+        for (loss, here) in losses.into_iter().zip(&self.here) {
+            *loss = here.worst.value + entropy * here.entropy;
+        }
+        self.costs(rows);
+        let width = rows.width();
+        let outs = gradients.chunks_exact_mut(width).zip(rows.log_predictions.chunks_exact(width));
+        for (row, (gradient, log_prediction)) in outs.enumerate() {
+            // (1/n_y) Σ_q C_pq + λ ln γ_pq, where ln γ_pq = ln h_p + ln s_pq, without its mean.
+            let share = 1.0 / rows.truth(row).len() as f64;
+            gradient.fill(T::default());
+            T::add_own(gradient, T::nearest(entropy), log_prediction);
+            let span = rows.span(row, width);
+            let lines = self.lines[span.clone()].chunks_exact(width);
+            for (costs, logs) in lines.zip(self.plan.logs[span].chunks_exact(width)) {
+                T::add_own(gradient, T::nearest(share), costs);
+                T::add_own(gradient, T::nearest(share * entropy), logs);
+            }
+            let mean = T::total(gradient) / width as f64;
+            T::add_constant(gradient, T::nearest(-mean));
+        }
+        Ok(())
+    }
+
+    fn predict(&mut self, rows: Rows<T>) {
+        let Labels { grams, .. } = rows.labels;
+        self.predictions.clear();
+        self.predictions.extend_from_slice(rows.log_predictions);
+        T::exp_shifted(&mut self.predictions, T::default());
+        fill(&mut self.diagonals, rows.count() * grams.ncols(), T::default());
+        multiply((&self.predictions, rows.count()), grams.view(), &mut self.diagonals);
+    }
+
+    /// Frank-Wolfe on all rows. The first plan is that of the first metric, which is the same for all.
+    fn frank_wolfe(&mut self, rows: Rows<T>) -> Result<()> {
+        let LossSettings { entropy, frank_wolfe, tolerance, .. } = *rows.settings;
+        self.first_costs(rows);
+        self.oracle(rows, Which::Here);
+        measure(rows, self.parts(Which::Here))?;
+        for _ in 1..frank_wolfe {
+            self.costs(rows);
+            self.oracle(rows, Which::There);
+            measure(rows, self.parts(Which::There))?;
+            let gap = |(here, there): (&Measured, &Measured)| {
+                let metric = &here.worst.metric;
+                let scale = inner(metric, &here.moment);
+                let descent = scale - inner(metric, &there.moment) + entropy * (here.entropy - there.entropy);
+                descent / scale.max(f64::MIN_POSITIVE)
+            };
+            if self.here.iter().zip(&self.there).take(rows.count()).map(gap).all(|gap| gap <= tolerance) {
+                break;
+            }
+            self.step(rows)?;
+            let predictions = self.predictions.chunks_exact(rows.width());
+            self.lines.clear();
+            self.lines.extend_from_slice(&self.plan.shares);
+            for (row, prediction) in predictions.enumerate() {
+                let span = rows.span(row, rows.width());
+                self.lines[span].chunks_exact_mut(rows.width()).for_each(|l| T::multiply(l, prediction));
+            }
+            measure(rows, self.parts(Which::Here))?;
+        }
+        Ok(())
+    }
+
+    /// The costs of the first metric.
+    fn first_costs(&mut self, rows: Rows<T>) {
+        let (labels, width) = (rows.labels, rows.width());
+        self.lines.clear();
+        if let Some(table) = &labels.first_costs {
+            for row in 0..rows.count() {
+                rows.truth(row).iter().for_each(|&label| self.lines.extend_from_slice(row_of(table, label)));
+            }
+            return;
+        }
+        self.moved.clear();
+        for row in 0..rows.count() {
+            for &label in rows.truth(row) {
+                self.moved.extend_from_slice(row_of(&labels.first_moved, label));
+            }
+        }
+        fill(&mut self.lines, rows.line_count() * width, T::default());
+        multiply((&self.moved, rows.line_count()), labels.points.t(), &mut self.lines);
+        for line in self.lines.chunks_exact_mut(width) {
+            T::complete_costs(line, T::default(), &labels.first_own);
+        }
+    }
+
+    /// C(M)_pq of every row's worst metric, less what is the same for all p: ⟨M, G_p⟩ − 2 ⟨l_p, M l_q⟩.
+    fn costs(&mut self, rows: Rows<T>) {
+        let Labels { points, grams, size, .. } = rows.labels;
+        let (width, dim) = (rows.width(), points.ncols());
+        self.packed.clear();
+        self.moved.clear();
+        self.moved.resize(rows.line_count() * dim, T::default());
+        for (row, here) in self.here[..rows.count()].iter().enumerate() {
+            let metric = &here.worst.metric;
+            for a in 0..*size {
+                self.packed.push(T::nearest(metric[[a, a]]));
+                self.packed.extend((a + 1..*size).map(|b| T::nearest(2.0 * metric[[a, b]])));
+            }
+            self.square.clear();
+            self.square.extend(metric.iter().map(|m| T::nearest(*m)));
+            gather(&mut self.true_labels, points, rows.truth(row));
+            let slots = self.true_labels.len() / size;
+            let metric = view(&self.square, *size);
+            multiply((&self.true_labels, slots), metric, &mut self.moved[rows.span(row, dim)]);
+        }
+        fill(&mut self.own, rows.count() * width, T::default());
+        multiply((&self.packed, rows.count()), grams.t(), &mut self.own);
+        fill(&mut self.lines, rows.line_count() * width, T::default());
+        multiply((&self.moved, rows.line_count()), points.t(), &mut self.lines);
+        for (row, own) in self.own.chunks_exact(width).enumerate() {
+            let lines = self.lines[rows.span(row, width)].chunks_exact_mut(width);
+            lines.for_each(|line| T::complete_costs(line, T::default(), own));
+        }
+    }
+
+    /// The entropic plans for the costs in the lines, which they replace.
+    fn oracle(&mut self, rows: Rows<T>, which: Which) {
+        let width = rows.width();
+        let plan = if which == Which::Here { &mut self.plan } else { &mut self.found };
+        for numbers in [&mut plan.shares, &mut plan.logs] {
+            fill(numbers, self.lines.len(), T::default());
+        }
+        for (row, prediction) in self.predictions.chunks_exact(width).enumerate() {
+            let span = rows.span(row, width);
+            let mut problem = Problem {
+                prediction,
+                costs: &self.lines[span.clone()],
+                regularisation: rows.settings.oracle(),
+                shares: &mut plan.shares[span.clone()],
+                logs: &mut plan.logs[span.clone()],
+            };
+            self.columns.solve(&mut problem, rows.settings.sinkhorn, rows.settings.tolerance);
+            self.lines[span.clone()].copy_from_slice(&plan.shares[span.clone()]);
+            self.lines[span].chunks_exact_mut(width).for_each(|line| T::multiply(line, prediction));
+        }
+    }
+
+    /// Moves every plan towards the one found, as far as the objective falls.
+    fn step(&mut self, rows: Rows<T>) -> Result<()> {
+        let Labels { size, set, .. } = rows.labels;
+        let width = rows.width();
+        let Measured { moment: direction, worst: probe, .. } =
+            self.probe.get_or_insert_with(|| Measured::room(*size));
+        for (row, prediction) in self.predictions.chunks_exact(width).enumerate() {
+            if rows.truth(row).len() == 1 {
+                continue;
+            }
+            let span = rows.span(row, width);
+            let (from, to) = (&self.here[row].moment, &mut self.there[row].moment);
+            direction.assign(to);
+            *direction -= from;
+            let shares = &self.plan.shares[span.clone()];
+            let found = (&self.found.shares[span.clone()], &self.found.logs[span.clone()]);
+            let theta = search(|theta| {
+                to.assign(from);
+                to.scaled_add(theta, direction);
+                set.evaluate_into(to, probe, &mut self.room)?;
+                let omega = entropy_slope(prediction, shares, found.0, theta);
+                Ok(inner(&probe.metric, direction) + rows.settings.entropy * omega)
+            })?;
+            let plan = (&mut self.plan.shares[span.clone()], &mut self.plan.logs[span]);
+            mix(plan, found, theta);
+        }
+        Ok(())
+    }
+
+    fn parts(&mut self, which: Which) -> Parts<'_, T> {
+        let (plan, measured) = match which {
+            Which::Here => (&self.plan, &mut self.here),
+            Which::There => (&self.found, &mut self.there),
+        };
+        Parts {
+            predictions: &self.predictions,
+            diagonals: &self.diagonals,
+            masses: &self.lines,
+            logs: &plan.logs,
+            moved: &mut self.moved,
+            true_labels: &mut self.true_labels,
+            cross: &mut self.square,
+            measured,
+            room: &mut self.room,
+        }
+    }
+}
+
+/// The plan that stands, or the one that was found.
+#[derive(Clone, Copy, PartialEq)]
+enum Which {
+    Here,
+    There,
+}
+
+/// What measuring a plan reads and writes.
+struct Parts<'a, T> {
+    predictions: &'a [T],
+    diagonals: &'a [T],
+    masses: &'a [T],
+    logs: &'a [T],
+    moved: &'a mut Vec<T>,
+    true_labels: &'a mut Vec<T>,
+    cross: &'a mut Vec<T>,
+    measured: &'a mut Vec<Measured>,
+    room: &'a mut Room,
+}
+
+/// V, h(V) and Σ γ ln γ of every row. With Γ all plans stacked, Y = Γ E has all cross moments.
+fn measure<T: Real>(rows: Rows<T>, parts: Parts<T>) -> Result<()> {
+    let Labels { points, grams, size, set, .. } = rows.labels;
+    let Parts { predictions, diagonals, masses, logs, moved, true_labels, cross, measured, room } = parts;
+    let (width, dim) = (rows.width(), points.ncols());
+    fill(moved, rows.line_count() * dim, T::default());
+    multiply((masses, rows.line_count()), points.view(), moved);
+    if measured.len() < rows.count() {
+        measured.resize_with(rows.count(), || Measured::room(*size));
+    }
+    for (row, prediction) in predictions.chunks_exact(width).enumerate() {
+        let Measured { moment, worst, entropy } = &mut measured[row];
+        // cross = Σ_q Y_qᵀ E_q.
+        gather(true_labels, points, rows.truth(row));
+        fill(cross, size * size, T::default());
+        let spread = view(&moved[rows.span(row, dim)], *size);
+        product_into(view_mut(cross, *size), spread.t(), view(true_labels, *size));
+        // V = Σ_p h_p G_p + Σ_q c_q G_q − cross − crossᵀ, in the order of the packed triangle.
+        let own = &diagonals[row * grams.ncols()..][..grams.ncols()];
+        let mut place = 0;
+        for a in 0..*size {
+            for b in a..*size {
+                let crossing = cross[a * size + b].into() + cross[b * size + a].into();
+                moment[[a, b]] = own[place].into() - crossing;
+                place += 1;
+            }
+        }
+        let log_prediction = &rows.log_predictions[row * width..][..width];
+        *entropy = T::dot(prediction, log_prediction);
+        let span = rows.span(row, width);
+        let lines = masses[span.clone()].chunks_exact(width).zip(logs[span].chunks_exact(width));
+        for ((masses, logs), &label) in lines.zip(rows.truth(row)) {
+            *entropy += T::dot(masses, logs);
+            let mass = T::total(masses);
+            let mut grams = row_of(grams, label).iter();
+            for a in 0..*size {
+                for (v, gram) in moment.row_mut(a).iter_mut().skip(a).zip(&mut grams) {
+                    *v += mass * (*gram).into();
+                }
+            }
+        }
+        for a in 0..*size {
+            for b in 0..a {
+                moment[[a, b]] = moment[[b, a]];
+            }
+        }
+        set.evaluate_into(moment, worst, room)?;
+    }
+    Ok(())
+}
+
+/// out = A B, with A of so many rows.
+fn multiply<T: Real>((a, rows): (&[T], usize), b: ArrayView2<T>, out: &mut [T]) {
+    product_into(view_mut(out, b.ncols()), view(a, a.len() / rows), b);
+}
+
+fn view<T>(numbers: &[T], columns: usize) -> ArrayView2<'_, T> {
+    ArrayView2::from_shape((numbers.len() / columns, columns), numbers).expect("whole rows")
+}
+
+fn view_mut<T>(numbers: &mut [T], columns: usize) -> ArrayViewMut2<'_, T> {
+    ArrayViewMut2::from_shape((numbers.len() / columns, columns), numbers).expect("whole rows")
+}
+
+/// The vectors of some labels, one after the other.
+fn gather<T: Real>(out: &mut Vec<T>, points: &Array2<T>, labels: &[usize]) {
+    out.clear();
+    labels.iter().for_each(|&label| out.extend_from_slice(row_of(points, label)));
+}
+
+fn fill<T: Copy>(numbers: &mut Vec<T>, count: usize, value: T) {
+    numbers.clear();
+    numbers.resize(count, value);
+}
