@@ -1,7 +1,9 @@
-//! Readers and writers of the formats users bring: `.npy`, tables of numbers, word counts, word vectors.
+//! Readers and writers of the formats users bring: features and labels of samples, tables of numbers, word counts, word
+//! vectors.
 //!
 //! Every refusal names the file, the line where there are lines, the rule and the value.
 
+mod compressed;
 mod embeddings;
 mod histogram;
 mod npy;
@@ -108,9 +110,13 @@ pub fn read_groups(path: &Path) -> Result<Vec<usize>> {
         .collect()
 }
 
-/// The ending in lower case.
+/// The ending in lower case, without a `.gz` after it.
 fn extension(path: &Path) -> String {
-    path.extension().and_then(OsStr::to_str).unwrap_or("").to_ascii_lowercase()
+    let ending = |path: &Path| path.extension().and_then(OsStr::to_str).unwrap_or("").to_ascii_lowercase();
+    match (ending(path), path.file_stem()) {
+        (last, Some(stem)) if last == "gz" => ending(Path::new(stem)),
+        (last, _) => last,
+    }
 }
 
 fn open(path: &Path) -> Result<File> {
