@@ -5,6 +5,7 @@
 
 mod compressed;
 mod embeddings;
+mod features;
 mod histogram;
 mod npy;
 mod table;
@@ -16,6 +17,7 @@ use std::path::Path;
 use ndarray::{Array1, Array2};
 
 pub use self::embeddings::Embeddings;
+pub use self::features::{Features, Sparse};
 pub use self::histogram::{Embedded, Histogram};
 pub use self::npy::{read_npy, write_npy};
 pub use self::table::{Table, read_table, write_table};
