@@ -8,6 +8,7 @@ mod embeddings;
 mod features;
 mod histogram;
 mod npy;
+mod number;
 mod table;
 
 use std::ffi::OsStr;
@@ -19,7 +20,7 @@ use ndarray::{Array1, Array2};
 pub use self::embeddings::Embeddings;
 pub use self::features::{Features, Sparse};
 pub use self::histogram::{Embedded, Histogram};
-pub use self::npy::{read_npy, write_npy};
+pub use self::npy::{read_npy, read_npy_f32, read_npy_integers, write_npy};
 pub use self::table::{Table, read_table, write_table};
 use crate::error::{Error, Result};
 
