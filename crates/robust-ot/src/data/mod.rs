@@ -9,8 +9,10 @@ mod features;
 mod histogram;
 mod idx;
 mod npy;
+mod npz;
 mod number;
 mod table;
+mod variable;
 
 use std::ffi::OsStr;
 use std::fs::File;
