@@ -8,6 +8,7 @@ mod embeddings;
 mod features;
 mod histogram;
 mod idx;
+mod mat;
 mod npy;
 mod npz;
 mod number;
