@@ -12,6 +12,7 @@ mod mat;
 mod npy;
 mod npz;
 mod number;
+mod svmlight;
 mod table;
 mod variable;
 
@@ -26,6 +27,7 @@ pub use self::features::{Features, Sparse};
 pub use self::histogram::{Embedded, Histogram};
 pub use self::idx::{Idx, read_idx, read_idx_labels};
 pub use self::npy::{read_npy, read_npy_f32, read_npy_integers, write_npy};
+pub use self::svmlight::{Labelled, read_labelled};
 pub use self::table::{Table, read_table, write_table};
 use crate::error::{Error, Result};
 
