@@ -5,15 +5,18 @@
 
 mod compressed;
 mod embeddings;
+mod feature_file;
 mod features;
 mod histogram;
 mod idx;
+mod label_file;
 mod mat;
 mod npy;
 mod npz;
 mod number;
 mod svmlight;
 mod table;
+mod tags;
 mod variable;
 
 use std::ffi::OsStr;
@@ -23,9 +26,11 @@ use std::path::Path;
 use ndarray::{Array1, Array2};
 
 pub use self::embeddings::Embeddings;
+pub use self::feature_file::{FeatureFile, read_features};
 pub use self::features::{Features, Sparse};
 pub use self::histogram::{Embedded, Histogram};
 pub use self::idx::{Idx, read_idx, read_idx_labels};
+pub use self::label_file::{LabelFile, read_label_names, read_labels};
 pub use self::npy::{read_npy, read_npy_f32, read_npy_integers, write_npy};
 pub use self::svmlight::{Labelled, read_labelled};
 pub use self::table::{Table, read_table, write_table};
