@@ -74,8 +74,11 @@ impl Features {
     /// With the row and column of the first number that is not finite.
     pub fn check_finite(&self) -> Result<()> {
         match self {
-            Self::Dense(array) => match array.indexed_iter().find(|(_, value)| !value.is_finite()) {
-                Some(((row, column), &value)) => Err(not_finite(row, column, value)),
+            Self::Dense(array) => match array.iter().position(|value| !value.is_finite()) {
+                Some(at) => {
+                    let (row, column) = (at / array.ncols(), at % array.ncols());
+                    Err(not_finite(row, column, array[[row, column]]))
+                }
                 None => Ok(()),
             },
             // A sparse matrix is checked when it is made.
@@ -152,7 +155,7 @@ impl Sparse {
     /// not finite.
     pub fn push(&mut self, indices: &[u32], values: &[f32]) -> Result<()> {
         if indices.len() != values.len() {
-            let found = format!("has {} columns and {} values", indices.len(), values.len());
+            let found = format!("{} columns and {} values", indices.len(), values.len());
             return Err(Error::parameter("a sparse row", "as many columns as values", found));
         }
         check_row(self.rows(), self.columns, indices, values)?;

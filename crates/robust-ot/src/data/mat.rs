@@ -102,7 +102,10 @@ struct Elements<'a> {
 
 impl Elements<'_> {
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        fill(self.reader, buffer).map_err(|source| io_error(self.path, source))
+        fill(self.reader, buffer).map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => cut_short(self.path),
+            _ => io_error(self.path, source),
+        })
     }
 
     fn word(&self, bytes: &[u8]) -> u32 {
@@ -340,7 +343,9 @@ mod tests {
             message(&order.file(&[lie])).contains("promises 4294967295 × 9 numbers, but 16 bytes follow")
         );
         let whole = both(order);
-        assert!(message(&whole[..whole.len() - 3]).contains("cut short"));
+        // In the last variable, and in the compressed one before it.
+        assert!(message(&whole[..whole.len() - 3]).contains("must be a whole .mat file, but is cut short"));
+        assert!(message(&whole[..HEADER + 90]).contains("must be a whole .mat file, but is cut short"));
         assert!(message(b"MATLAB 7.3 MAT-file, Platform: GLNXA64").contains("version 7.3 (HDF5)"));
         assert!(message(b"text").contains("but its first 4 bytes are not"));
         assert!(message(&order.file(&[])).contains("but holds nothing"));

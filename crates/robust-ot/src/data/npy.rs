@@ -183,7 +183,10 @@ impl Header {
     fn read_array<T: Number>(&self, path: &Path, reader: &mut dyn Read) -> Result<Array2<T>> {
         let refuse = |message: String| Err(format_error(path, message));
         let Some(layout) = self.layout() else {
-            return refuse(format!("numbers must be floats, integers or booleans, but are '{}'", self.kind));
+            return refuse(format!(
+                "numbers must be float32, float64, integers or booleans, but are '{}'",
+                self.kind
+            ));
         };
         let (rows, columns) = match self.shape[..] {
             [n] => (n, 1),

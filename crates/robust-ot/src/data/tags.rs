@@ -20,7 +20,8 @@ pub(super) struct Tags {
 struct Tag {
     name: String,
     first_line: usize,
-    last_line: usize,
+    /// Number of rows before the last that has it.
+    last_row: usize,
 }
 
 impl Tags {
@@ -36,15 +37,15 @@ impl Tags {
                 return Err("labels must not be empty, but one is".into());
             }
             if let Some(&place) = self.places.get(tag) {
-                if self.distinct[place].last_line == line {
+                if self.distinct[place].last_row == self.rows.len() {
                     return Err(format!("a label must stand once in a line, but '{tag}' is repeated"));
                 }
-                self.distinct[place].last_line = line;
+                self.distinct[place].last_row = self.rows.len();
                 row.push(place);
             } else {
                 row.push(self.distinct.len());
                 self.places.insert(tag.to_owned(), self.distinct.len());
-                self.distinct.push(Tag { name: tag.to_owned(), first_line: line, last_line: line });
+                self.distinct.push(Tag { name: tag.to_owned(), first_line: line, last_row: self.rows.len() });
             }
         }
         self.rows.push(row);
