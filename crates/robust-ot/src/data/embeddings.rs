@@ -1,10 +1,10 @@
 //! Word vectors in the text format of fastText, word2vec and GloVe: `word x₁ … x_d`, a line `count d` before or not.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use super::{format_error, io_error, line_error, open};
+use super::compressed::open_plain_or_gzip;
+use super::{format_error, io_error, line_error};
 use crate::error::Result;
 
 /// The vectors of the words that were asked for.
@@ -26,12 +26,12 @@ pub struct Embeddings {
 }
 
 impl Embeddings {
-    /// Reads the file line by line and keeps only the words in `wanted`; of a repeated word, the first vector.
+    /// Reads the file, gzipped or not, line by line and keeps only the words in `wanted`; of a repeated word, the first vector.
     ///
     /// # Errors
     /// When the file cannot be read or is empty, or the line of a wanted word is not d finite numbers.
     pub fn read(path: &Path, wanted: &HashSet<&str>) -> Result<Self> {
-        let mut reader = BufReader::with_capacity(1 << 20, open(path)?);
+        let mut reader = open_plain_or_gzip(path)?;
         let mut bytes = Vec::new();
         let (mut dim, mut vectors) = (None, HashMap::new());
         let starts: HashSet<&[u8]> = wanted.iter().map(|word| first_field(word.as_bytes())).collect();

@@ -1,11 +1,24 @@
-//! Readers and writers of the formats users bring: `.npy`, tables of numbers, word counts, word vectors.
+//! Readers and writers of the formats users bring: features and labels of samples, tables of numbers, word counts, word
+//! vectors.
 //!
 //! Every refusal names the file, the line where there are lines, the rule and the value.
 
+mod compressed;
 mod embeddings;
+mod feature_file;
+mod features;
 mod histogram;
+mod idx;
+mod label_file;
+mod label_vectors;
+mod mat;
 mod npy;
+mod npz;
+mod number;
+mod svmlight;
 mod table;
+mod tags;
+mod variable;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,8 +27,14 @@ use std::path::Path;
 use ndarray::{Array1, Array2};
 
 pub use self::embeddings::Embeddings;
+pub use self::feature_file::{FeatureFile, read_features};
+pub use self::features::{Features, Sparse};
 pub use self::histogram::{Embedded, Histogram};
-pub use self::npy::{read_npy, write_npy};
+pub use self::idx::{Idx, read_idx, read_idx_labels};
+pub use self::label_file::{LabelFile, read_label_names, read_labels};
+pub use self::label_vectors::LabelVectors;
+pub use self::npy::{read_npy, read_npy_f32, read_npy_integers, write_npy};
+pub use self::svmlight::{Labelled, read_labelled};
 pub use self::table::{Table, read_table, write_table};
 use crate::error::{Error, Result};
 
@@ -108,9 +127,13 @@ pub fn read_groups(path: &Path) -> Result<Vec<usize>> {
         .collect()
 }
 
-/// The ending in lower case.
+/// The ending in lower case, without a `.gz` after it.
 fn extension(path: &Path) -> String {
-    path.extension().and_then(OsStr::to_str).unwrap_or("").to_ascii_lowercase()
+    let ending = |path: &Path| path.extension().and_then(OsStr::to_str).unwrap_or("").to_ascii_lowercase();
+    match (ending(path), path.file_stem()) {
+        (last, Some(stem)) if last == "gz" => ending(Path::new(stem)),
+        (last, _) => last,
+    }
 }
 
 fn open(path: &Path) -> Result<File> {

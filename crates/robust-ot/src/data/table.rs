@@ -5,7 +5,8 @@ use std::path::Path;
 use csv::{ReaderBuilder, StringRecord, Trim, WriterBuilder};
 use ndarray::Array2;
 
-use super::{extension, format_error, io_error, line_error, open};
+use super::compressed::open_plain_or_gzip;
+use super::{extension, format_error, io_error, line_error};
 use crate::error::{Error, Result};
 
 /// Numbers in rows, and the names of the columns if the file has them.
@@ -22,7 +23,7 @@ pub struct Table {
     pub names: Option<Vec<String>>,
 }
 
-/// Reads comma-separated (in `.tsv`: tab-separated) finite numbers. A first line of names, without a number or a missing
+/// Reads comma-separated (in `.tsv`: tab-separated) finite numbers, gzipped or not. A first line of names, without a number or a missing
 /// value among them, is a header.
 ///
 /// ```
@@ -41,7 +42,7 @@ pub fn read_table(path: &Path) -> Result<Table> {
         .has_headers(false)
         .flexible(true)
         .trim(Trim::All)
-        .from_reader(open(path)?);
+        .from_reader(open_plain_or_gzip(path)?);
     let mut record = StringRecord::new();
     let (mut names, mut values, mut width, mut rows) = (None, Vec::new(), None, 0);
     while reader.read_record(&mut record).map_err(|error| csv_error(path, error))? {
@@ -110,11 +111,11 @@ pub fn write_table(path: &Path, header: &[String], rows: impl Iterator<Item = Ve
     writer.flush().map_err(|source| io_error(path, source))
 }
 
-fn delimiter(path: &Path) -> u8 {
+pub(super) fn delimiter(path: &Path) -> u8 {
     if extension(path) == "tsv" { b'\t' } else { b',' }
 }
 
-fn csv_error(path: &Path, error: csv::Error) -> Error {
+pub(super) fn csv_error(path: &Path, error: csv::Error) -> Error {
     let line = error.position().map(csv::Position::line);
     match error.into_kind() {
         csv::ErrorKind::Io(source) => io_error(path, source),
@@ -146,6 +147,14 @@ mod tests {
         assert_eq!(table.names, None);
         let named = read("a.csv", "\"a, b\",c\n1,2\n").unwrap();
         assert_eq!(named.names.unwrap(), ["a, b", "c"]);
+    }
+
+    #[test]
+    fn gzipped_tables_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.tsv.gz");
+        std::fs::write(&path, crate::data::compressed::tests::gzip(b"1\t2\n")).unwrap();
+        assert_eq!(read_table(&path).unwrap().values, array![[1.0, 2.0]]);
     }
 
     #[test]
