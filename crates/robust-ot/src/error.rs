@@ -74,6 +74,20 @@ pub enum Error {
         /// What is there instead.
         found: String,
     },
+    /// Training ran away: the loss or the logits are no longer finite.
+    #[error(
+        "training diverged: {what} became {value} in epoch {epoch}, batch {batch}; a smaller learning rate is the usual cure"
+    )]
+    Diverged {
+        /// What is not finite.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+        /// The epoch, from 1.
+        epoch: usize,
+        /// The batch within it, from 1.
+        batch: usize,
+    },
     /// The weights do not have a positive finite sum.
     #[error("weights must have a positive finite sum, but it is {sum}")]
     Mass {

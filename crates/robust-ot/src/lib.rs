@@ -39,6 +39,7 @@ mod error;
 mod grouping;
 mod interrupt;
 mod kernels;
+pub mod learn;
 mod linalg;
 pub mod loss;
 mod measure;

@@ -25,6 +25,34 @@ pub(crate) fn product<T: Real>(a: ArrayView2<T>, b: ArrayView2<T>) -> Array2<T> 
     out
 }
 
+/// Rows and columns of one block of [`product_blocks`].
+const BLOCK: (usize, usize) = (80, 128);
+
+/// AB into a row-major matrix, in blocks on all threads. Where rows are few and long, columns are what can be shared out.
+pub(crate) fn product_blocks<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: ArrayView2<T>) {
+    let (rows, columns) = out.dim();
+    let out = out.as_slice_mut().expect("products are written to row-major blocks");
+    let out = MatMut::from_row_major_slice_mut(out, rows, columns);
+    with_mat(a, |a| with_mat(b, |b| share_out(out, a, b)));
+}
+
+fn share_out<T: Real>(out: MatMut<T>, a: MatRef<T>, b: MatRef<T>) {
+    let (rows, columns) = out.shape();
+    if columns > BLOCK.1 {
+        let middle = columns.div_ceil(BLOCK.1) / 2 * BLOCK.1;
+        let (left, right) = out.split_at_col_mut(middle);
+        let (b_left, b_right) = b.split_at_col(middle);
+        rayon::join(|| share_out(left, a, b_left), || share_out(right, a, b_right));
+    } else if rows > BLOCK.0 {
+        let middle = rows.div_ceil(BLOCK.0) / 2 * BLOCK.0;
+        let (top, bottom) = out.split_at_row_mut(middle);
+        let (a_top, a_bottom) = a.split_at_row(middle);
+        rayon::join(|| share_out(top, a_top, b), || share_out(bottom, a_bottom, b));
+    } else {
+        matmul(out, Accum::Replace, a, b, T::nearest(1.0), Par::Seq);
+    }
+}
+
 /// AB into a row-major matrix, on this thread.
 pub(crate) fn product_into<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: ArrayView2<T>) {
     let (rows, columns) = out.dim();

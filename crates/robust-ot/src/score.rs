@@ -192,12 +192,20 @@ fn unit_rows(vectors: ArrayView2<f64>) -> Array2<f64> {
     unit
 }
 
-/// The k labels with the largest scores.
-fn best_labels(scores: ArrayView1<f64>, k: usize) -> Vec<usize> {
+/// The k labels with the largest scores, the best first; among ties the first are the best.
+///
+/// ```
+/// use ndarray::array;
+/// assert_eq!(robust_ot::score::best_labels(array![0.1, 0.5, 0.4].view(), 2), [1, 2]);
+/// ```
+pub fn best_labels(scores: ArrayView1<f64>, k: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     // Scores are finite, and −0 ties with 0.
     let order_of = |x: usize, y: usize| scores[y].partial_cmp(&scores[x]).unwrap_or(Ordering::Equal);
     let better = |x: &usize, y: &usize| order_of(*x, *y).then(x.cmp(y));
+    if k == 0 {
+        return Vec::new();
+    }
     if k < order.len() {
         order.select_nth_unstable_by(k - 1, better);
         order.truncate(k);

@@ -13,7 +13,8 @@ use crate::explain::Explanation;
 use crate::failure::Failure;
 use crate::input::{Input, read_all};
 use crate::memory::Memory;
-use crate::options::{Metric, MetricOptions, SolverOptions, TextOptions};
+use crate::metric_options::{Metric, MetricOptions};
+use crate::options::{SolverOptions, TextOptions};
 use crate::output::{check_distinct, check_writable, readable, write_failure, write_matrix};
 use crate::signal::interrupt;
 

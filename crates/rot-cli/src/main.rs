@@ -5,15 +5,25 @@ mod say;
 
 mod demo;
 mod distance;
+mod evaluate;
 mod explain;
 mod failure;
 mod heatmap;
 mod input;
+mod inspect;
+mod loss_options;
 mod memory;
+mod metric_options;
 mod options;
 mod output;
 mod pairwise;
+mod predict;
+mod protocol;
+mod score_table;
 mod signal;
+mod test_data;
+mod train;
+mod training_data;
 
 use std::process::ExitCode;
 
@@ -37,6 +47,14 @@ enum Command {
     Distance(distance::Distance),
     /// All distances among many point clouds or texts
     Pairwise(pairwise::Pairwise),
+    /// Train a linear model for one or many labels a row, with cross-entropy, robust transport or both
+    Train(Box<train::Train>),
+    /// Predict labels with a model
+    Predict(predict::Predict),
+    /// Score a model on rows whose labels are known
+    Evaluate(evaluate::Evaluate),
+    /// Describe a model file
+    Inspect(inspect::Inspect),
     /// Show what a robust distance tells that a plain one does not, on data shipped inside
     Demo,
 }
@@ -45,6 +63,10 @@ fn main() -> ExitCode {
     let done = Cli::try_parse().map_err(Failure::from).and_then(|cli| match cli.command {
         Command::Distance(command) => command.run(),
         Command::Pairwise(command) => command.run(),
+        Command::Train(command) => command.run(),
+        Command::Predict(command) => command.run(),
+        Command::Evaluate(command) => command.run(),
+        Command::Inspect(command) => command.run(),
         Command::Demo => demo::run(),
     });
     match done {

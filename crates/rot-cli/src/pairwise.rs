@@ -17,7 +17,8 @@ use crate::failure::Failure;
 use crate::heatmap::draw_heatmap;
 use crate::input::{Input, read_all};
 use crate::memory::Memory;
-use crate::options::{Metric, MetricOptions, SolverOptions, TextOptions};
+use crate::metric_options::{Metric, MetricOptions};
+use crate::options::{SolverOptions, TextOptions};
 use crate::output::{TABLE_STYLE, check_distinct, check_writable, write_matrix};
 use crate::signal::interrupt;
 

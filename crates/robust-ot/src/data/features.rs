@@ -59,6 +59,20 @@ impl Features {
         }
     }
 
+    /// More columns of zeros, where a sparse file could not know of them.
+    ///
+    /// ```
+    /// use robust_ot::data::{Features, Sparse};
+    /// let mut features = Features::Sparse(Sparse::empty(3));
+    /// features.widen(5);
+    /// assert_eq!(features.columns(), 5);
+    /// ```
+    pub fn widen(&mut self, columns: usize) {
+        if let Self::Sparse(sparse) = self {
+            sparse.columns = sparse.columns.max(columns);
+        }
+    }
+
     /// Refuses NaN and infinity.
     ///
     /// ```
@@ -146,6 +160,20 @@ impl Sparse {
             sort_row(&mut indices[range.clone()], &mut values[range]);
         }
         Self::new(columns, starts, indices, values)
+    }
+
+    /// One more column before the first.
+    pub(super) fn shift_columns(&mut self) {
+        self.columns += 1;
+        self.indices.iter_mut().for_each(|column| *column += 1);
+    }
+
+    /// Multiplies every column with its factor.
+    pub(crate) fn scale_columns(&mut self, factors: &[f32]) {
+        self.values
+            .iter_mut()
+            .zip(&self.indices)
+            .for_each(|(value, &column)| *value *= factors[column as usize]);
     }
 
     /// Adds a row.

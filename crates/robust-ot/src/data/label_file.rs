@@ -1,24 +1,25 @@
 //! The labels of samples, from whichever kind of file.
 
 use std::collections::HashMap;
+use std::io::{BufRead, Read};
 use std::path::Path;
 
-use csv::{ReaderBuilder, StringRecord, Trim};
 use ndarray::Array2;
 
 use super::compressed::{open_plain_or_gzip, read_lines};
 use super::feature_file::is_idx;
 use super::features::Sparse;
+use super::fields::Header;
 use super::idx::read_idx_labels;
+use super::label_table::read_label_table;
 use super::mat::read_mat;
 use super::npy::{read_array, refused_number};
 use super::npz::{Content, read_npz};
 use super::number::Number;
-use super::svmlight::{has_header, read_labelled};
-use super::table::{csv_error, delimiter};
+use super::svmlight::read_labelled;
 use super::tags::Tags;
 use super::variable::Role;
-use super::{extension, format_error, io_error, line_error};
+use super::{extension, format_error, io_error};
 use crate::error::Result;
 
 /// The labels of samples.
@@ -78,7 +79,7 @@ pub fn read_labels(path: &Path, names: Option<&[String]>) -> Result<LabelFile> {
             // MATLAB has no vectors, and SciPy makes a row of one.
             Raw::of_numbers(path, &if values.nrows() == 1 { values.reversed_axes() } else { values })?
         }
-        "csv" | "tsv" => return read_columns(path)?.resolve(path, names),
+        "csv" | "tsv" => return read_label_table(path)?.resolve(path, names),
         "svm" | "svmlight" | "libsvm" => Raw::of_labelled(path)?,
         "txt" if begins_with_header(path)? => Raw::of_labelled(path)?,
         "txt" => return read_tags(path)?.resolve(path, names),
@@ -209,10 +210,12 @@ fn indicated(path: &Path, (row, column): (usize, usize), value: f64) -> Result<b
     }
 }
 
+/// Whether the first line is the header of the extreme-classification format; three numbers are never longer than this.
 fn begins_with_header(path: &Path) -> Result<bool> {
-    let mut reader = open_plain_or_gzip(path)?;
-    let start = reader.fill_buf().map_err(|source| io_error(path, source))?;
-    Ok(has_header(start.split(|&byte| byte == b'\n').next().unwrap_or(start)))
+    let mut line = Vec::new();
+    let mut start = open_plain_or_gzip(path)?.take(128);
+    start.read_until(b'\n', &mut line).map_err(|source| io_error(path, source))?;
+    Ok(Header::parse(line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line)).is_some())
 }
 
 fn read_tags(path: &Path) -> Result<Tags> {
@@ -224,66 +227,6 @@ fn read_tags(path: &Path) -> Result<Tags> {
     })?;
     if tags.rows.is_empty() {
         return Err(format_error(path, "must hold the labels of at least one sample, but is empty".into()));
-    }
-    Ok(tags)
-}
-
-/// One column of classes, or one of 0 and 1 for each label.
-fn read_columns(path: &Path) -> Result<Tags> {
-    let mut reader = ReaderBuilder::new()
-        .delimiter(delimiter(path))
-        .has_headers(false)
-        .flexible(true)
-        .trim(Trim::All)
-        .from_reader(open_plain_or_gzip(path)?);
-    let (mut tags, mut record) = (Tags::default(), StringRecord::new());
-    let mut header: Option<usize> = None;
-    while reader.read_record(&mut record).map_err(|error| csv_error(path, error))? {
-        let line = record.position().map_or(0, csv::Position::line) as usize;
-        let refuse = |message: String| line_error(path, line, message);
-        let Some(width) = header else {
-            if let Some(number) = record.iter().find(|field| field.parse::<f64>().is_ok()) {
-                let message = format!("the first line must be a header of names, but has '{number}'");
-                return Err(refuse(message));
-            }
-            header = Some(record.len());
-            if record.len() > 1 {
-                tags.push(line, record.iter()).map_err(refuse)?;
-                tags.rows.clear();
-            }
-            continue;
-        };
-        if record.len() != width {
-            let found = record.len();
-            return Err(refuse(format!(
-                "every row must have {width} fields like the first, but this has {found}"
-            )));
-        }
-        if width == 1 {
-            // The parser skips empty lines, which here would be samples.
-            let within: usize = record.iter().map(|field| field.matches('\n').count()).sum();
-            if reader.position().line() as usize > line + 1 + within {
-                return Err(refuse("a sample must have a class, but a line is empty".into()));
-            }
-            tags.push(line, record.iter()).map_err(refuse)?;
-        } else {
-            let mut row = Vec::new();
-            for (column, field) in record.iter().enumerate() {
-                match field.parse::<f64>() {
-                    Ok(0.0) => {}
-                    Ok(1.0) => row.push(column),
-                    _ => {
-                        let column = column + 1;
-                        let rule = "fields of a table of labels must be 0 or 1";
-                        return Err(refuse(format!("{rule}, but column {column} is '{field}'")));
-                    }
-                }
-            }
-            tags.rows.push(row);
-        }
-    }
-    if tags.rows.is_empty() {
-        return Err(format_error(path, "must hold a header and at least one row, but does not".into()));
     }
     Ok(tags)
 }
@@ -329,6 +272,7 @@ mod tests {
     fn labels_beside_features() {
         let labels = read("t.txt", b"2 3 4\n3,1 0:1\n 1:1\n", None).unwrap();
         assert_eq!((labels.rows, labels.count), (vec![vec![3, 1], vec![]], 4));
+        assert_eq!(read("t.txt", b"\xef\xbb\xbf1 3 4\n3 0:1\n", None).unwrap().count, 4);
         assert_eq!(read("t.svm", b"2 1:1\n0 2:1\n", None).unwrap().count, 3);
         assert!(
             message("t.txt", "1 3 4\n3 0:1\n", Some(&["a"]))
@@ -337,33 +281,6 @@ mod tests {
         assert!(
             message("t.svm", "2 1:1\n", Some(&["a"]))
                 .contains("below 1, the number of names, but row 1 has 2")
-        );
-    }
-
-    #[test]
-    fn tables() {
-        let table = read("t.csv", b"sea,ship\n0,1\n0,0\n1.0,1\n", None).unwrap();
-        assert_eq!(table.rows, [vec![1], vec![], vec![0, 1]]);
-        assert_eq!(table.names.unwrap(), ["sea", "ship"]);
-        let named = read("t.tsv", b"sea\tship\n0\t1\n", Some(&["ship", "sky", "sea"])).unwrap();
-        assert_eq!((named.rows, named.count), (vec![vec![0]], 3));
-        let classes = read("t.csv", b"class\nship\nsea\nship\n", None).unwrap();
-        assert_eq!((classes.rows, classes.count), (vec![vec![0], vec![1], vec![0]], 2));
-        assert_eq!(read("t.csv", b"class\n2\n0", None).unwrap().rows, [[2], [0]]);
-        assert!(
-            message("t.csv", "a,b\n0,2\n", None)
-                .contains("t.csv:2: fields of a table of labels must be 0 or 1, but column 2 is '2'")
-        );
-        assert!(message("t.csv", "a,b\n0\n", None).contains("t.csv:2: every row must have 2 fields"));
-        assert!(message("t.csv", "a,a\n0,0\n", None).contains("'a' is repeated"));
-        assert!(
-            message("t.csv", "3\n0\n", None)
-                .contains("t.csv:1: the first line must be a header of names, but has '3'")
-        );
-        assert!(message("t.csv", "class\n1\n\n2\n", None).contains("but a line is empty"));
-        assert!(message("t.csv", "a,b\n", None).contains("at least one row"));
-        assert!(
-            message("t.csv", "a,seaa\n0,0\n", Some(&["a", "sea"])).contains("'seaa' is not; did you mean")
         );
     }
 

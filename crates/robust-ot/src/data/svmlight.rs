@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::compressed::open_plain_or_gzip;
 use super::features::{Sparse, sort_row};
+use super::fields::{Header, decimal, feature, fields, show, whole};
 use super::{format_error, io_error, line_error};
 use crate::error::Result;
 
@@ -29,6 +30,29 @@ pub struct Labelled {
     pub label_count: usize,
     /// Whether the file has a header.
     pub had_header: bool,
+    /// What the file counts features from, 0 or 1.
+    pub first_index: usize,
+}
+
+impl Labelled {
+    /// Counts features from 0 although no 0 is among them, because in a file that belongs to this one there is.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let path = dir.path().join("test.svm");
+    /// std::fs::write(&path, "1 2:5\n").unwrap();
+    /// let mut samples = robust_ot::data::read_labelled(&path)?;
+    /// assert_eq!(samples.features.row(0).0, [1]);
+    /// samples.count_from_zero();
+    /// assert_eq!(samples.features.row(0).0, [2]);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    pub fn count_from_zero(&mut self) {
+        if self.first_index == 1 {
+            self.features.shift_columns();
+            self.first_index = 0;
+        }
+    }
 }
 
 /// Reads `label,label… index:value …` lines, gzipped or not; a line that begins with a space or a feature has no label.
@@ -95,26 +119,6 @@ pub fn read_labelled(path: &Path) -> Result<Labelled> {
         return Err(format_error(path, "must hold at least one sample, but is empty".into()));
     }
     rows.finish(header).map_err(|(line, message)| line_error(path, line, message))
-}
-
-/// Whether the first line of a file is the header of this format.
-pub(super) fn has_header(line: &[u8]) -> bool {
-    Header::parse(line).is_some()
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Header {
-    rows: usize,
-    features: usize,
-    labels: usize,
-}
-
-impl Header {
-    fn parse(line: &[u8]) -> Option<Self> {
-        let mut sizes = fields(line).map(|field| std::str::from_utf8(field).ok()?.parse().ok());
-        let header = Self { rows: sizes.next()??, features: sizes.next()??, labels: sizes.next()?? };
-        sizes.next().is_none().then_some(header)
-    }
 }
 
 /// A label with its line.
@@ -235,7 +239,8 @@ impl Rows {
             let rule = format!("beside the -1 of line {minus} the only label must be +1");
             return Err((line, format!("{rule}, but here is {label}")));
         }
-        if header.is_none() && !self.zero_based {
+        let first_index = usize::from(header.is_none() && !self.zero_based);
+        if first_index == 1 {
             self.indices.iter_mut().for_each(|index| *index -= 1);
         }
         let largest = if self.minus_one.is_some() { Some(1) } else { self.largest_label };
@@ -246,7 +251,7 @@ impl Rows {
             });
         let features = Sparse::new(columns, self.starts, self.indices, self.values)
             .map_err(|error| (1, error.to_string()))?;
-        Ok(Labelled { features, labels: self.labels, label_count, had_header: header.is_some() })
+        Ok(Labelled { features, labels: self.labels, label_count, had_header: header.is_some(), first_index })
     }
 }
 
@@ -259,54 +264,6 @@ fn check_distinct(labels: &[usize]) -> std::result::Result<(), String> {
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(format!("a label must stand once in a line, but {} is repeated", pair[0])),
         None => Ok(()),
-    }
-}
-
-fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
-}
-
-fn feature(field: &[u8]) -> std::result::Result<(u32, f32), String> {
-    let wrong = || format!("a feature must be index:value, but is '{}'", show(field));
-    let colon = field.iter().position(|&byte| byte == b':').ok_or_else(wrong)?;
-    let (index, value) = (&field[..colon], &field[colon + 1..]);
-    if index == b"qid" {
-        return Err(format!("queries are not read, but here is '{}'", show(field)));
-    }
-    let index = whole(index).ok_or_else(wrong)?;
-    // Values are 1 in many files.
-    let value = match value {
-        [digit @ b'0'..=b'9'] => f32::from(digit - b'0'),
-        _ => std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or_else(wrong)?,
-    };
-    if value.is_finite() {
-        Ok((index, value))
-    } else {
-        Err(format!("values must be finite in single precision, but one is '{}'", show(field)))
-    }
-}
-
-/// Digits, and nothing else.
-fn whole(field: &[u8]) -> Option<u32> {
-    if field.is_empty() {
-        return None;
-    }
-    field.iter().try_fold(0_u32, |number, &byte| {
-        let digit = byte.wrapping_sub(b'0');
-        if digit < 10 { number.checked_mul(10)?.checked_add(u32::from(digit)) } else { None }
-    })
-}
-
-fn decimal(field: &[u8]) -> Option<f64> {
-    std::str::from_utf8(field).ok()?.parse().ok()
-}
-
-/// A field for a message, cut where it is long.
-fn show(field: &[u8]) -> String {
-    let text = String::from_utf8_lossy(field);
-    match text.char_indices().nth(40) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.into_owned(),
     }
 }
 
@@ -347,7 +304,7 @@ mod tests {
             from_one.features,
             Sparse::new(3, vec![0, 2, 3], vec![0, 2, 1], vec![1.0, 2.0, 4.0]).unwrap()
         );
-        assert_eq!((from_one.label_count, from_one.had_header), (2, false));
+        assert_eq!((from_one.label_count, from_one.had_header, from_one.first_index), (2, false, 1));
         let from_zero = read(b"1 1:1 3:2\n0 0:4").unwrap();
         assert_eq!(
             from_zero.features,

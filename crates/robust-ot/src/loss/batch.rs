@@ -74,6 +74,16 @@ impl<T: Real> RobustLoss<T> {
         self.labels.points.nrows()
     }
 
+    /// Which loss, and how accurately.
+    pub fn settings(&self) -> &LossSettings {
+        &self.settings
+    }
+
+    /// The label vectors, laid out by groups.
+    pub(crate) fn points(&self) -> &Array2<T> {
+        &self.labels.points
+    }
+
     /// Losses and gradients for logarithms of predictions (log-softmax), one row a sample.
     ///
     /// A row with one label has one plan, and its loss is exact. Rows with more run as many iterations as the settings

@@ -1,5 +1,7 @@
 //! Which loss, and how accurately.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::metric::MetricSet;
 
@@ -19,7 +21,7 @@ use crate::metric::MetricSet;
 /// let settings = LossSettings { frank_wolfe: 100, sinkhorn: 1000, tolerance: 1e-6, ..Default::default() };
 /// assert!(settings.check().is_ok());
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LossSettings {
     /// The metric set.
     pub set: MetricSet,

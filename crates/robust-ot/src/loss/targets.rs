@@ -62,6 +62,44 @@ impl Targets {
         &self.indices[self.starts[row]..self.starts[row + 1]]
     }
 
+    /// The rows named, in their order.
+    ///
+    /// ```
+    /// use robust_ot::loss::Targets;
+    /// let targets = Targets::new(5, [vec![0, 3], vec![2]])?;
+    /// assert_eq!(targets.select(&[1, 0]).row(1), [0, 3]);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When a row is not there.
+    #[must_use]
+    pub fn select(&self, rows: &[usize]) -> Self {
+        let mut selected = Self { labels: self.labels, starts: Vec::new(), indices: Vec::new() };
+        selected.gather(self, rows);
+        selected
+    }
+
+    /// [`Targets::select`] into room that is there.
+    pub(crate) fn gather(&mut self, from: &Self, rows: &[usize]) {
+        self.labels = from.labels;
+        self.starts.clear();
+        self.starts.push(0);
+        self.indices.clear();
+        for &row in rows {
+            self.indices.extend_from_slice(from.row(row));
+            self.starts.push(self.indices.len());
+        }
+    }
+
+    /// The rows of other targets behind these.
+    pub(crate) fn append(&mut self, other: &Self) {
+        for row in 0..other.rows() {
+            self.indices.extend_from_slice(other.row(row));
+            self.starts.push(self.indices.len());
+        }
+    }
+
     /// Where a row's labels are among all.
     pub(super) fn places(&self, row: usize) -> std::ops::Range<usize> {
         self.starts[row]..self.starts[row + 1]

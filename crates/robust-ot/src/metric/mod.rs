@@ -13,6 +13,7 @@ mod spectral;
 use std::fmt;
 
 use ndarray::Array2;
+use serde::{Deserialize, Serialize};
 
 use self::curvature::Curvature;
 pub use self::prior::Prior;
@@ -46,7 +47,8 @@ pub(crate) const LARGEST_EXPONENT: f64 = 600.0;
 /// assert_eq!(worst.metric, array![[0.6, 0.0], [0.0, 0.8]]);
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum MetricSet {
     /// {I}: the squared 2-Wasserstein distance.
     W2,
@@ -87,6 +89,7 @@ pub enum MetricSet {
     /// The unit ball of the Schatten norm dual to ρ.
     Rkp {
         /// ρ in [1, ∞].
+        #[serde(with = "infinite")]
         rho: f64,
     },
 }
@@ -309,6 +312,20 @@ impl fmt::Display for MetricSet {
             Self::Srw { k } => format!("srw (k = {k})"),
             Self::Rkp { rho } => format!("rkp (ρ = {rho})"),
         })
+    }
+}
+
+/// ∞ is no number in JSON: it is written as text, like every ρ.
+mod infinite {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    pub(super) fn serialize<S: Serializer>(rho: &f64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&rho.to_string())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ndarray::Array2;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::linalg::Eigen;
@@ -19,7 +20,8 @@ const TOLERANCE: f64 = 1e-10;
 /// assert!(Prior::Matrix(array![[1.0, 0.5], [0.5, 1.0]]).check(2).is_ok());
 /// assert!(Prior::Matrix(array![[1.0, 2.0], [2.0, 1.0]]).check(2).is_err()); // an eigenvalue is −1
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Prior {
     /// The identity: features do not interact.
     Eye,

@@ -1,0 +1,28 @@
+//! Learning with robust losses: a linear model, $h = \mathrm{softmax}(X W + b)$, for one or many labels a row.
+//!
+//! [`Dataset`] is what is learnt from, [`Objective`] what is minimised, [`TrainSettings`] how, [`Trainer`] the run and
+//! [`Model`] what comes of it. The same seed gives the same weights, bit for bit, whatever the number of threads, and
+//! whether or not the run was interrupted and went on from a checkpoint.
+
+mod dataset;
+mod fingerprint;
+mod linear;
+mod model;
+mod objective;
+mod optimizer;
+mod scores;
+mod settings;
+mod soft_targets;
+mod standardisation;
+mod tensors;
+mod trainer;
+
+pub use self::dataset::{Dataset, sample_per_class};
+pub use self::model::{About, Model};
+pub use self::objective::{Objective, Output};
+pub use self::optimizer::{Optimizer, Schedule};
+pub use self::scores::Scores;
+pub use self::settings::{Reduction, TrainSettings};
+pub use self::soft_targets::SoftTargets;
+pub use self::standardisation::Standardisation;
+pub use self::trainer::{Epoch, Trainer};

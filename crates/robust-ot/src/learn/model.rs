@@ -1,0 +1,250 @@
+//! A trained model: a linear map to logits, with its labels and how it came about.
+
+use std::path::Path;
+
+use ndarray::parallel::prelude::*;
+use ndarray::{Array2, ArrayView2, Axis};
+use serde::{Deserialize, Serialize};
+
+use super::linear;
+use super::objective::Output;
+use super::scores::Scores;
+use super::settings::TrainSettings;
+use super::standardisation::Standardisation;
+use super::tensors::{self, Kind, Tensor};
+use crate::data::Features;
+use crate::error::{Error, Result};
+use crate::loss::LossSettings;
+
+/// h = softmax (or sigmoid) of X W + b.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use ndarray::array;
+/// use robust_ot::data::Features;
+/// use robust_ot::learn::{Model, Output};
+///
+/// let names = vec!["small".to_owned(), "large".to_owned()];
+/// let model = Model::new(array![[-1.0, 1.0]], None, Output::Softmax, names)?;
+/// let path = dir.path().join("model.safetensors");
+/// model.save(&path)?;
+/// let found = Model::load(&path)?.probabilities(Features::Dense(array![[3.0]]))?;
+/// assert!(found[[0, 1]] > 0.99);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// W, features × labels.
+    weights: Array2<f32>,
+    bias: Option<Vec<f32>>,
+    output: Output,
+    label_names: Vec<String>,
+    /// What features go through first.
+    pub standardisation: Option<Standardisation>,
+    /// The geometry of the labels, one vector a label.
+    pub label_vectors: Option<Array2<f64>>,
+    /// How it was trained.
+    pub about: About,
+}
+
+/// How a model was trained and what came of it.
+///
+/// ```
+/// assert_eq!(robust_ot::learn::About::default().loss, "");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// The name of the loss.
+    pub loss: String,
+    /// α_ce.
+    pub mix_ce: f64,
+    /// α_ot.
+    pub mix_ot: f64,
+    /// The robust loss, where one took part.
+    pub robust: Option<LossSettings>,
+    /// The group of every feature of the label vectors.
+    pub groups: Option<Vec<usize>>,
+    /// β, where targets were transported.
+    pub target_transport: f64,
+    /// τ.
+    pub target_temperature: f64,
+    /// The metric set of the transport of targets.
+    pub target_metric: String,
+    /// The part of the targets that is uniform.
+    pub label_smoothing: f64,
+    /// Optimiser and all.
+    pub training: Option<TrainSettings>,
+    /// Epochs that were run.
+    pub epochs: usize,
+    /// The epoch whose weights these are, where validation chose one.
+    pub best_epoch: Option<usize>,
+    /// Rows it was trained on.
+    pub rows: usize,
+    /// What svmlight files of training counted features from, 0 or 1; files to come are read alike.
+    pub first_index: Option<usize>,
+    /// Scores on test data.
+    pub scores: Option<Scores>,
+    /// The version of the program.
+    pub version: String,
+}
+
+/// What the header of a model file says.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    output: Output,
+    label_names: Vec<String>,
+    about: About,
+}
+
+impl Model {
+    /// From its numbers.
+    ///
+    /// # Errors
+    /// When names or bias are not as many as labels, a label has two names, or a number is not finite.
+    pub fn new(
+        weights: Array2<f32>,
+        bias: Option<Vec<f32>>,
+        output: Output,
+        label_names: Vec<String>,
+    ) -> Result<Self> {
+        let labels = weights.ncols();
+        let shape = |name, found: usize| {
+            let expected = format!("{labels}, one a label");
+            Err(Error::Shape { name, expected, found: found.to_string() })
+        };
+        if label_names.len() != labels {
+            return shape("the label names", label_names.len());
+        }
+        if let Some(bias) = bias.as_ref().filter(|bias| bias.len() != labels) {
+            return shape("the bias", bias.len());
+        }
+        if let Some(((row, column), &value)) = weights.indexed_iter().find(|(_, w)| !w.is_finite()) {
+            return Err(Error::NotFinite { name: "weights", row, column, value: f64::from(value) });
+        }
+        let about = About::default();
+        Ok(Self { weights, bias, output, label_names, standardisation: None, label_vectors: None, about })
+    }
+
+    /// Number of features it takes.
+    pub fn features(&self) -> usize {
+        self.weights.nrows()
+    }
+
+    /// The names of its labels.
+    pub fn label_names(&self) -> &[String] {
+        &self.label_names
+    }
+
+    /// W, features × labels.
+    pub fn weights(&self) -> ArrayView2<'_, f32> {
+        self.weights.view()
+    }
+
+    /// b.
+    pub fn bias(&self) -> Option<&[f32]> {
+        self.bias.as_deref()
+    }
+
+    /// How its logits become probabilities.
+    pub fn output(&self) -> Output {
+        self.output
+    }
+
+    /// The probability of every label for every row.
+    ///
+    /// # Errors
+    /// When the number of features differs from training's.
+    pub fn probabilities(&self, mut features: Features) -> Result<Array2<f64>> {
+        self.check_width(&features)?;
+        if let Some(standardisation) = &self.standardisation {
+            standardisation.apply(&mut features)?;
+        }
+        self.probabilities_of_standardised(&features)
+    }
+
+    /// [`Model::probabilities`] of features that have gone through [`Model::standardisation`] already.
+    ///
+    /// # Errors
+    /// When the number of features differs from training's.
+    pub fn probabilities_of_standardised(&self, features: &Features) -> Result<Array2<f64>> {
+        self.check_width(features)?;
+        let logits = linear::logits(features, self.weights.view(), self.bias());
+        Ok(probabilities(&logits, self.output))
+    }
+
+    fn check_width(&self, features: &Features) -> Result<()> {
+        if features.columns() == self.features() {
+            return Ok(());
+        }
+        Err(Error::Shape {
+            name: "the features",
+            expected: format!("{} columns wide, as in training", self.features()),
+            found: format!("{} wide", features.columns()),
+        })
+    }
+
+    /// Writes it, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let (features, labels) = self.weights.dim();
+        let mut tensors =
+            vec![Tensor::single("weights", &[features, labels], crate::linalg::flat(&self.weights))];
+        if let Some(bias) = &self.bias {
+            tensors.push(Tensor::single("bias", &[labels], bias));
+        }
+        if let Some(Standardisation { mean, scale }) = &self.standardisation {
+            tensors.push(Tensor::single("scale", &[features], scale));
+            if let Some(mean) = mean {
+                tensors.push(Tensor::single("mean", &[features], mean));
+            }
+        }
+        if let Some(vectors) = &self.label_vectors {
+            let shape = [vectors.nrows(), vectors.ncols()];
+            tensors.push(Tensor::double("label_vectors", &shape, crate::linalg::flat(vectors)));
+        }
+        let (label_names, about) = (self.label_names.clone(), self.about.clone());
+        tensors::write(path, Kind::Model, &Document { output: self.output, label_names, about }, &tensors)
+    }
+
+    /// Reads one back.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is not a model of ours, is cut short or of another version.
+    pub fn load(path: &Path) -> Result<Self> {
+        let file = tensors::read::<Document>(path, Kind::Model)?;
+        let Document { output, label_names, about } = &file.document;
+        let labels = label_names.len();
+        let features = file.shape("weights").and_then(|shape| shape.first()).copied().unwrap_or(0);
+        let shaped = |rows, columns, numbers: Vec<f32>| {
+            Array2::from_shape_vec((rows, columns), numbers).map_err(|error| file.refuse(error.to_string()))
+        };
+        let weights = shaped(features, labels, file.single("weights", &[features, labels])?)?;
+        let optional =
+            |name: &str, length: usize| file.shape(name).map(|_| file.single(name, &[length])).transpose();
+        let mut model = Self::new(weights, optional("bias", labels)?, *output, label_names.clone())
+            .map_err(|error| file.refuse(error.to_string()))?;
+        model.about = about.clone();
+        model.standardisation = match optional("scale", features)? {
+            None => None,
+            Some(scale) => Some(Standardisation { mean: optional("mean", features)?, scale }),
+        };
+        if let Some(shape) = file.shape("label_vectors") {
+            let dim = shape.last().copied().unwrap_or(0);
+            let numbers = file.double("label_vectors", &[labels, dim])?;
+            let vectors = Array2::from_shape_vec((labels, dim), numbers);
+            model.label_vectors = Some(vectors.map_err(|error| file.refuse(error.to_string()))?);
+        }
+        Ok(model)
+    }
+}
+
+/// Probabilities of logits, in double precision so that small ones are not tied at zero.
+pub(super) fn probabilities(logits: &Array2<f32>, output: Output) -> Array2<f64> {
+    let mut out = logits.mapv(f64::from);
+    out.axis_iter_mut(Axis(0)).into_par_iter().for_each(|mut row| {
+        output.probabilities(row.as_slice_mut().expect("rows are contiguous"));
+    });
+    out
+}

@@ -1,0 +1,393 @@
+//! The loop: batches of an epoch, epochs of a run, and where it stands between them.
+
+use std::path::Path;
+use std::time::Instant;
+
+use ndarray::{Array2, ArrayView2};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use super::dataset::Dataset;
+use super::fingerprint::Fingerprint;
+use super::linear::{self, Batch, block_len};
+use super::model::{Model, probabilities};
+use super::objective::{Objective, ObjectiveRoom};
+use super::optimizer::{Parameters, Schedule, Step};
+use super::settings::TrainSettings;
+use super::tensors::{self, Kind, Tensor};
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::kernels::sealed::Kernels;
+use crate::linalg::flat;
+use crate::loss::Targets;
+use crate::score::rank;
+
+/// What came of an epoch.
+///
+/// ```
+/// use robust_ot::learn::Epoch;
+/// let epoch = Epoch { epoch: 3, loss: 0.25, seconds: 0.1, validation_auc: None };
+/// assert_eq!(epoch.epoch, 3);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// Counted from 1.
+    pub epoch: usize,
+    /// The mean loss of a row while the weights were learnt, without weight decay.
+    pub loss: f64,
+    /// How long it took, without validation.
+    pub seconds: f64,
+    /// AUC on the rows held out.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub validation_auc: Option<f64>,
+}
+
+/// A run of training.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::Interrupt;
+/// use robust_ot::data::Features;
+/// use robust_ot::learn::{Dataset, Objective, TrainSettings, Trainer};
+/// use robust_ot::loss::Targets;
+///
+/// let features = Features::Dense(array![[-2.0], [-1.0], [1.0], [2.0]]);
+/// let data = Dataset::new(features, Targets::new(2, [[0], [0], [1], [1]])?)?;
+/// let settings = TrainSettings { learning_rate: 0.1, epochs: 50, ..Default::default() };
+/// let objective = Objective::cross_entropy(2);
+/// let mut trainer = Trainer::new(&data, None, &objective, settings)?;
+/// while let Some(epoch) = trainer.epoch(&Interrupt::default(), |_, _| ())? {
+///     println!("{}: {}", epoch.epoch, epoch.loss);
+/// }
+/// let model = trainer.into_model(vec!["left".into(), "right".into()])?;
+/// assert!(model.probabilities(Features::Dense(array![[1.5]]))?[[0, 1]] > 0.9);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Trainer<'a> {
+    train: &'a Dataset,
+    validation: Option<&'a Dataset>,
+    objective: &'a Objective,
+    settings: TrainSettings,
+    state: State,
+    room: Room,
+}
+
+/// Everything that the rest of a run depends on.
+#[derive(Debug, Clone, PartialEq)]
+struct State {
+    weights: Parameters,
+    bias: Option<Parameters>,
+    progress: Progress,
+    /// The weights and biases of the best epoch, where there is validation.
+    best: Option<(Vec<f32>, Vec<f32>)>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Progress {
+    steps: u64,
+    epochs: Vec<Epoch>,
+    /// The epoch with the largest validation AUC, and that AUC.
+    best: Option<(usize, f64)>,
+}
+
+/// What a checkpoint says of itself.
+#[derive(Debug, Serialize, Deserialize)]
+struct Document {
+    /// What the run is of: a checkpoint goes on with nothing else.
+    run: Run,
+    progress: Progress,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Run {
+    settings: TrainSettings,
+    /// A hash of the loss.
+    objective: String,
+    /// A hash of features and labels, of training and validation.
+    data: String,
+}
+
+#[derive(Debug)]
+struct Room {
+    order: Vec<usize>,
+    batch: Batch,
+    targets: Targets,
+    logits: Array2<f32>,
+    objective: ObjectiveRoom,
+}
+
+impl<'a> Trainer<'a> {
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// When a setting is outside its range, or data and objective differ in features or labels.
+    pub fn new(
+        train: &'a Dataset,
+        validation: Option<&'a Dataset>,
+        objective: &'a Objective,
+        settings: TrainSettings,
+    ) -> Result<Self> {
+        settings.check()?;
+        let (features, labels) = (train.features().columns(), objective.labels());
+        for data in [Some(train), validation].into_iter().flatten() {
+            let found = (data.features().columns(), data.targets().labels());
+            if found != (features, labels) {
+                return Err(Error::Shape {
+                    name: "the data",
+                    expected: format!("{features} features and {labels} labels wide"),
+                    found: format!("{} features and {} labels wide", found.0, found.1),
+                });
+            }
+        }
+        if settings.patience.is_some() && validation.is_none() {
+            return Err(Error::parameter(
+                "patience",
+                "absent where no rows are held out for validation",
+                "set",
+            ));
+        }
+        let weights = Parameters::new(vec![settings.start; features * labels], settings.optimizer);
+        let bias = settings.bias.then(|| Parameters::new(vec![0.0; labels], settings.optimizer));
+        let room = Room {
+            order: Vec::new(),
+            batch: Batch::room(train.features()),
+            targets: train.targets().select(&[]),
+            logits: Array2::zeros((0, labels)),
+            objective: ObjectiveRoom::default(),
+        };
+        let state = State { weights, bias, progress: Progress::default(), best: None };
+        Ok(Self { train, validation, objective, settings, state, room })
+    }
+
+    /// The epochs so far.
+    pub fn history(&self) -> &[Epoch] {
+        &self.state.progress.epochs
+    }
+
+    /// The epoch with the best validation AUC.
+    pub fn best_epoch(&self) -> Option<usize> {
+        self.state.progress.best.map(|(epoch, _)| epoch)
+    }
+
+    /// Whether all epochs are done, or validation has not improved for as long as patience lasts.
+    pub fn finished(&self) -> bool {
+        let done = self.history().len();
+        let impatient = match (self.settings.patience, self.state.progress.best) {
+            (Some(patience), Some((best, _))) => done >= best + patience,
+            _ => false,
+        };
+        done >= self.settings.epochs || impatient
+    }
+
+    /// Runs one epoch; none when the run is finished or was interrupted, which leaves it where the epoch began only in a
+    /// checkpoint. `progress` is told the batches done and all there are.
+    ///
+    /// # Errors
+    /// When training diverges or the metric is not representable.
+    pub fn epoch(
+        &mut self,
+        interrupt: &Interrupt,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Option<Epoch>> {
+        if self.finished() {
+            return Ok(None);
+        }
+        let start = Instant::now();
+        let epoch = self.history().len() + 1;
+        let rows = self.train.rows();
+        // Every epoch has an order of its own, so that a run can go on from any of them.
+        self.room.order.clear();
+        self.room.order.extend(0..rows);
+        let mut rng = ChaCha8Rng::seed_from_u64(self.settings.seed);
+        rng.set_stream(epoch as u64);
+        self.room.order.shuffle(&mut rng);
+        let batches = rows.div_ceil(self.settings.batch);
+        let mut sum = 0.0;
+        for batch in 0..batches {
+            if interrupt.is_raised() {
+                return Ok(None);
+            }
+            let chosen = batch * self.settings.batch..((batch + 1) * self.settings.batch).min(rows);
+            sum += self.batch(chosen, epoch, batch + 1)?;
+            progress(batch + 1, batches);
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let validation_auc = self.validate()?;
+        let found = Epoch { epoch, loss: sum / rows as f64, seconds, validation_auc };
+        self.state.progress.epochs.push(found.clone());
+        Ok(Some(found))
+    }
+
+    /// One step; returns the sum of the losses.
+    fn batch(&mut self, chosen: std::ops::Range<usize>, epoch: usize, batch: usize) -> Result<f64> {
+        let Self { train, objective, settings, state, room, .. } = self;
+        let Room { order, batch: products, targets, logits, objective: objective_room } = room;
+        let chosen = &order[chosen];
+        let labels = objective.labels();
+        targets.gather(train.targets(), chosen);
+        if logits.nrows() != chosen.len() {
+            *logits = Array2::zeros((chosen.len(), labels));
+        }
+        let weights = as_matrix_view(&state.weights.values, labels);
+        let bias = state.bias.as_ref().map(|bias| bias.values.as_slice());
+        products.forward(train.features(), chosen, weights, bias, logits.view_mut());
+        let diverged = |what, value| Error::Diverged { what, value, epoch, batch };
+        // NaN when any logit is not finite.
+        let (least, _) = f32::extremes(flat(logits));
+        if !least.is_finite() {
+            let odd = logits.iter().find(|z| !z.is_finite()).copied().unwrap_or(f32::NAN);
+            return Err(diverged("a logit", f64::from(odd)));
+        }
+        let loss = objective.evaluate(logits, targets, objective_room)?;
+        if !loss.is_finite() {
+            return Err(diverged("the loss", loss));
+        }
+        let factor = settings.reduction.factor(chosen.len()) as f32;
+        logits.mapv_inplace(|g| g * factor);
+        state.progress.steps += 1;
+        let all = settings.epochs * train.rows().div_ceil(settings.batch);
+        let done = (state.progress.steps - 1) as f64 / all as f64;
+        let rate = settings.learning_rate * settings.schedule.factor(done);
+        let step = Step {
+            optimizer: settings.optimizer,
+            rate,
+            decay: settings.weight_decay,
+            number: state.progress.steps,
+        };
+        let gradients = &*logits;
+        state.weights.step(step, block_len(labels), |block, out| products.gradient(block, gradients, out));
+        if let Some(bias) = &mut state.bias {
+            bias.step(Step { decay: 0.0, ..step }, labels, |_, out| {
+                out.fill(0.0);
+                flat(gradients).chunks_exact(labels).for_each(|row| f32::add_own(out, 1.0, row));
+            });
+        }
+        Ok(loss)
+    }
+
+    /// AUC on the rows held out; the best weights are kept.
+    fn validate(&mut self) -> Result<Option<f64>> {
+        let Some(validation) = self.validation else { return Ok(None) };
+        let State { weights, bias, progress, best } = &mut self.state;
+        let view = as_matrix_view(&weights.values, self.objective.labels());
+        let bias = bias.as_ref().map(|bias| bias.values.as_slice());
+        let logits = linear::logits(validation.features(), view, bias);
+        if let Some(odd) = logits.iter().find(|z| !z.is_finite()) {
+            let epoch = progress.epochs.len() + 1;
+            let what = "a logit of the validation rows";
+            return Err(Error::Diverged { what, value: f64::from(*odd), epoch, batch: 0 });
+        }
+        let auc = rank(probabilities(&logits, self.objective.output()).view(), validation.targets())?.auc;
+        if !auc.is_finite() {
+            let rule =
+                "large enough that some label has both positive and negative rows among those held out";
+            return Err(Error::parameter("validation", rule, format!("{} rows", validation.rows())));
+        }
+        if progress.best.is_none_or(|(_, best)| auc > best) {
+            progress.best = Some((progress.epochs.len() + 1, auc));
+            *best = Some((weights.values.clone(), bias.map(<[f32]>::to_vec).unwrap_or_default()));
+        }
+        Ok(Some(auc))
+    }
+
+    /// The model of the last epoch, or of the best where there is validation.
+    ///
+    /// # Errors
+    /// When names are not as many as labels.
+    pub fn into_model(self, label_names: Vec<String>) -> Result<Model> {
+        let State { weights, bias, best, .. } = self.state;
+        let has_bias = bias.is_some();
+        let (weights, bias) =
+            best.unwrap_or_else(|| (weights.values, bias.map(|bias| bias.values).unwrap_or_default()));
+        let weights = as_matrix(weights, self.objective.labels());
+        Model::new(weights, has_bias.then_some(bias), self.objective.output(), label_names)
+    }
+
+    /// Writes everything that the rest of the run depends on, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let State { weights, bias, progress, best } = &self.state;
+        let mut tensors = Vec::new();
+        let mut put =
+            |name: &str, numbers: &[f32]| tensors.push(Tensor::single(name, &[numbers.len()], numbers));
+        for (name, parameters) in [("weights", Some(weights)), ("bias", bias.as_ref())] {
+            let Some(Parameters { values, first, second, .. }) = parameters else { continue };
+            put(name, values);
+            put(&format!("{name}.first"), first);
+            put(&format!("{name}.second"), second);
+        }
+        if let Some((weights, bias)) = best {
+            put("best.weights", weights);
+            put("best.bias", bias);
+        }
+        let document = Document { run: self.run(), progress: progress.clone() };
+        tensors::write(path, Kind::Checkpoint, &document, &tensors)
+    }
+
+    /// Goes on where a checkpoint of the same run was written.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is not a checkpoint of ours, or is of other data or settings.
+    pub fn restore(&mut self, path: &Path) -> Result<()> {
+        let file = tensors::read::<Document>(path, Kind::Checkpoint)?;
+        let (Document { run, progress }, own) = (&file.document, self.run());
+        let other = |what: &str| Err(file.refuse(format!("must be of this run, but is one with {what}")));
+        if run.data != own.data {
+            return other("other data");
+        }
+        if run.objective != own.objective {
+            return other("another loss");
+        }
+        if run.settings != own.settings {
+            return other("other settings of the optimiser, batches, seed or epochs");
+        }
+        let fill = |name: &str, numbers: &mut Vec<f32>| {
+            *numbers = file.single(name, &[numbers.len()])?;
+            Ok::<_, Error>(())
+        };
+        let mut state = self.state.clone();
+        for (name, parameters) in [("weights", Some(&mut state.weights)), ("bias", state.bias.as_mut())] {
+            let Some(Parameters { values, first, second, .. }) = parameters else { continue };
+            fill(name, values)?;
+            fill(&format!("{name}.first"), first)?;
+            fill(&format!("{name}.second"), second)?;
+        }
+        if progress.best.is_some() {
+            let mut best =
+                (state.weights.values.clone(), state.bias.as_ref().map_or(Vec::new(), |b| b.values.clone()));
+            fill("best.weights", &mut best.0)?;
+            fill("best.bias", &mut best.1)?;
+            state.best = Some(best);
+        }
+        state.progress = progress.clone();
+        self.state = state;
+        Ok(())
+    }
+
+    fn run(&self) -> Run {
+        let mut settings = self.settings.clone();
+        if settings.schedule == Schedule::Constant {
+            // Nothing before the last epoch depends on which one is last, so a run may be made longer.
+            settings.epochs = 0;
+        }
+        let mut data = Fingerprint::default();
+        for part in [Some(self.train), self.validation].into_iter().flatten() {
+            data.add_dataset(part);
+        }
+        Run { settings, objective: self.objective.fingerprint().hex(), data: data.hex() }
+    }
+}
+
+/// Features × labels numbers as a matrix.
+fn as_matrix(numbers: Vec<f32>, labels: usize) -> Array2<f32> {
+    Array2::from_shape_vec((numbers.len() / labels, labels), numbers).expect("whole rows")
+}
+
+fn as_matrix_view(numbers: &[f32], labels: usize) -> ArrayView2<'_, f32> {
+    ArrayView2::from_shape((numbers.len() / labels, labels), numbers).expect("whole rows")
+}

@@ -1,0 +1,48 @@
+//! `rot evaluate`: the scores of a model on rows whose labels are known.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use robust_ot::learn::{Model, Scores};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::score_table::{excluded, score_table};
+use crate::test_data::{RowOptions, TruthOptions};
+
+/// Score a model: AUC and average precision, accuracy, precision of the best few, and how far mistakes are from the truth
+#[derive(Debug, Args)]
+pub struct Evaluate {
+    /// A model of rot train
+    model: PathBuf,
+    #[command(flatten)]
+    rows: RowOptions,
+    #[command(flatten)]
+    truth: TruthOptions,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Evaluate {
+    /// Reads, predicts, scores, prints.
+    pub fn run(self) -> Result<(), Failure> {
+        let model = Model::load(&self.model)?;
+        let mut features = self.rows.read(&model)?;
+        let (truth, kept) = self.truth.read(&self.rows, &model, features.rows())?;
+        if kept.len() < features.rows() {
+            features = features.select(&kept);
+        }
+        let probabilities = model.probabilities(features)?;
+        let scores = Scores::of(probabilities.view(), &truth, model.label_vectors.as_ref())?;
+        let mut out = io::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", json!(scores))?;
+            return Ok(());
+        }
+        writeln!(out, "{}", score_table(&[(&format!("{} rows", scores.rows), &scores)]))?;
+        excluded(&scores).map_or(Ok(()), |what| writeln!(out, "{what}"))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! `rot inspect`: what is in a model file.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use robust_ot::learn::{Model, Output};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::score_table::score_table;
+use crate::train::describe_loss;
+
+/// How many labels are listed by name.
+const LISTED: usize = 10;
+
+/// Describe a model: its shape, labels, preprocessing, loss, training and scores
+#[derive(Debug, Args)]
+pub struct Inspect {
+    /// A model of rot train
+    model: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Inspect {
+    /// Reads and describes.
+    pub fn run(self) -> Result<(), Failure> {
+        let model = Model::load(&self.model)?;
+        let mut out = io::stdout().lock();
+        let (about, names) = (&model.about, model.label_names());
+        let preprocessing = match &model.standardisation {
+            None => "none",
+            Some(found) if found.is_centred() => "centred and scaled",
+            Some(_) => "scaled",
+        };
+        if self.json {
+            let vectors = model.label_vectors.as_ref().map(ndarray::Array2::ncols);
+            let all = json!({
+                "features": model.features(), "labels": names, "bias": model.bias().is_some(), "output": model.output(),
+                "preprocessing": preprocessing, "label_vector_length": vectors, "about": about,
+            });
+            writeln!(out, "{all}")?;
+            return Ok(());
+        }
+        let listed: Vec<&str> = names.iter().take(LISTED).map(String::as_str).collect();
+        let more = if names.len() > LISTED { ", …" } else { "" };
+        let output = match model.output() {
+            Output::Softmax => "softmax",
+            Output::Sigmoid => "sigmoid",
+        };
+        let bias = if model.bias().is_some() { "with bias" } else { "without bias" };
+        writeln!(out, "{}: a robust-ot model, written by version {}", self.model.display(), about.version)?;
+        writeln!(out, "map: {} features to {} labels, {bias}, {output}", model.features(), names.len())?;
+        writeln!(out, "labels: {}{more}", listed.join(", "))?;
+        let vectors = model.label_vectors.as_ref();
+        let vectors =
+            vectors.map_or("none, labels are one-hot".into(), |v| format!("{} numbers each", v.ncols()));
+        writeln!(out, "label vectors: {vectors}")?;
+        writeln!(out, "preprocessing: features {preprocessing}")?;
+        writeln!(out, "loss: {}", describe_loss(about))?;
+        if let Some(training) = &about.training {
+            let best = about.best_epoch.map_or(String::new(), |best| format!(", weights of epoch {best}"));
+            writeln!(
+                out,
+                "training: {} rows, {}, learning rate {}, batch {}, {} epochs{best}, weight decay {}, seed {}",
+                about.rows,
+                training.optimizer,
+                training.learning_rate,
+                training.batch,
+                about.epochs,
+                training.weight_decay,
+                training.seed
+            )?;
+        }
+        match &about.scores {
+            None => writeln!(out, "scores: no test rows were given")?,
+            Some(scores) => {
+                writeln!(out, "\n{}", score_table(&[(&format!("{} test rows", scores.rows), scores)]))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! Which loss is trained with, and the library values that stand for it.
+
+use clap::{Args, ValueEnum};
+use ndarray::{Array1, Array2};
+use robust_ot::learn::{About, Objective, SoftTargets};
+use robust_ot::loss::{LossSettings, RobustLoss, Targets};
+use robust_ot::{Grouping, MetricSet};
+
+use crate::failure::Failure;
+use crate::metric_options::{Groups, MetricName, SetOptions};
+use crate::protocol::Protocol;
+
+/// Groups of the label vectors' features where none are asked for.
+const GROUPS: usize = 10;
+
+/// The losses by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LossName {
+    /// Cross-entropy and robust transport with the entry-wise norm ball: the default
+    Mix,
+    /// Cross-entropy
+    Ce,
+    /// Binary cross-entropy of every label by itself
+    Bce,
+    /// W_P, --k
+    P,
+    /// Its 2k-th power, --k
+    PPower,
+    /// W_KL, --lambda, --prior
+    Kl,
+    /// W_DS, --lambda, --prior
+    Ds,
+    /// W2²
+    W2,
+    /// Weights on single features or groups, --lambda
+    Features,
+    /// Subspace robust, --k dimensions
+    Srw,
+    /// Schatten norm ball, --rho
+    Rkp,
+}
+
+impl LossName {
+    /// The metric set of its transport, if it has one.
+    fn metric(self) -> Option<MetricName> {
+        match self {
+            Self::Ce | Self::Bce => None,
+            Self::Mix | Self::P => Some(MetricName::P),
+            Self::PPower => Some(MetricName::PPower),
+            Self::Kl => Some(MetricName::Kl),
+            Self::Ds => Some(MetricName::Ds),
+            Self::W2 => Some(MetricName::W2),
+            Self::Features => Some(MetricName::Features),
+            Self::Srw => Some(MetricName::Srw),
+            Self::Rkp => Some(MetricName::Rkp),
+        }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
+    }
+}
+
+/// What is minimised.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Loss")]
+pub struct LossOptions {
+    /// The loss; a metric's name trains with its transport alone unless --mix-ce is given
+    #[arg(long, value_enum, default_value = "mix")]
+    pub loss: LossName,
+    /// Weight of cross-entropy beside transport [default: 1 with mix, 0 with a metric's name]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    mix_ce: Option<f64>,
+    /// Weight of transport [default: 1]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    mix_ot: Option<f64>,
+    /// Weight of the entropy of the plan in the loss
+    #[arg(long, value_name = "X", default_value_t = 0.02, allow_negative_numbers = true)]
+    entropy: f64,
+    /// Regularisation of the linear problems inside [default: --entropy; 0.2 in the paper]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    oracle_entropy: Option<f64>,
+    /// Frank-Wolfe iterations of each loss
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    fw_iterations: usize,
+    /// Sinkhorn iterations of each linear problem
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    sinkhorn_iterations: usize,
+    /// Part of each true label's mass that moves to its neighbours in the targets of cross-entropy
+    #[arg(long, value_name = "BETA", default_value_t = 0.0, allow_negative_numbers = true)]
+    target_transport: f64,
+    /// How far it moves: the temperature of the softmax over costs
+    #[arg(long, value_name = "TAU", default_value_t = 0.3, allow_negative_numbers = true)]
+    target_temperature: f64,
+    /// The metric set whose costs it moves by
+    #[arg(long, value_enum, default_value = "w2")]
+    target_metric: MetricName,
+    /// Part of the targets that is spread over all labels alike
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    label_smoothing: f64,
+}
+
+impl LossOptions {
+    /// The objective, and what a model says of it. Without vectors, labels are one-hot.
+    pub fn read(
+        &self,
+        sets: &SetOptions,
+        protocol: Option<Protocol>,
+        seed: u64,
+        targets: &Targets,
+        vectors: Option<&Array2<f64>>,
+    ) -> Result<(Objective, About), Failure> {
+        let labels = targets.labels();
+        let one_hot;
+        let vectors = if let Some(vectors) = vectors {
+            vectors
+        } else {
+            let needed = self.loss.metric().is_some() || self.target_transport > 0.0;
+            one_hot = Array2::eye(if needed { labels } else { 0 });
+            &one_hot
+        };
+        let mut about = About {
+            loss: self.loss.name(),
+            target_transport: self.target_transport,
+            target_temperature: self.target_temperature,
+            target_metric: self
+                .target_metric
+                .to_possible_value()
+                .map_or_else(String::new, |n| n.get_name().into()),
+            label_smoothing: self.label_smoothing,
+            ..About::default()
+        };
+        let objective = match self.loss.metric() {
+            None if self.mix_ot.is_some() => {
+                let name = self.loss.name();
+                return Err(Failure::Input(format!(
+                    "--mix-ot must go with a loss that has transport, but --loss is {name}"
+                )));
+            }
+            None if self.loss == LossName::Bce => Objective::binary(labels),
+            None => {
+                about.mix_ce = 1.0;
+                Objective::cross_entropy(labels)
+            }
+            Some(metric) => self.transport(metric, sets, protocol, seed, vectors, &mut about)?,
+        };
+        let soft = self.soft_targets(sets, seed, targets, vectors)?;
+        Ok((objective.with_targets(soft), about))
+    }
+
+    fn transport(
+        &self,
+        metric: MetricName,
+        sets: &SetOptions,
+        protocol: Option<Protocol>,
+        seed: u64,
+        vectors: &Array2<f64>,
+        about: &mut About,
+    ) -> Result<Objective, Failure> {
+        let metric = protocol.map_or(metric, |protocol| protocol.metric(metric));
+        let set = sets.set(metric)?;
+        let grouping = grouping(metric, sets, protocol, seed, vectors.ncols())?;
+        let (entropy, oracle) = match protocol {
+            None => (self.entropy, self.oracle_entropy),
+            Some(_) => (self.entropy, Some(self.oracle_entropy.unwrap_or(0.2))),
+        };
+        let mut settings = LossSettings {
+            set,
+            entropy,
+            oracle_entropy: oracle,
+            frank_wolfe: self.fw_iterations,
+            sinkhorn: self.sinkhorn_iterations,
+            tolerance: 0.0,
+        };
+        let default_ce = if self.loss == LossName::Mix { 1.0 } else { 0.0 };
+        let (ce, mut ot) = (self.mix_ce.unwrap_or(default_ce), self.mix_ot.unwrap_or(1.0));
+        if protocol == Some(Protocol::AuthorsCode) && matches!(settings.set, MetricSet::Ds { .. }) {
+            // Row sums 1/r instead of 1 divide metric and costs by r, which is a loss 1/r as large at r times the entropies.
+            let r = grouping.groups() as f64;
+            settings.entropy *= r;
+            settings.oracle_entropy = settings.oracle_entropy.map(|entropy| entropy * r);
+            ot /= r;
+        }
+        about.mix_ce = ce;
+        about.mix_ot = ot;
+        about.groups = Some(grouping.assignment().to_vec());
+        about.robust = Some(settings.clone());
+        Ok(Objective::mix(ce, ot, RobustLoss::new(vectors, &grouping, settings)?)?)
+    }
+
+    fn soft_targets(
+        &self,
+        sets: &SetOptions,
+        seed: u64,
+        targets: &Targets,
+        vectors: &Array2<f64>,
+    ) -> Result<SoftTargets, Failure> {
+        // Out of range is refused even where it would do nothing.
+        let (grouping, set) = if self.target_transport > 0.0 {
+            (grouping(self.target_metric, sets, None, seed, vectors.ncols())?, sets.set(self.target_metric)?)
+        } else {
+            (Grouping::none(vectors.ncols()), MetricSet::W2)
+        };
+        let mut frequencies = Array1::zeros(targets.labels());
+        for row in 0..targets.rows() {
+            let truth = targets.row(row);
+            truth.iter().for_each(|&label| frequencies[label] += 1.0 / truth.len() as f64);
+        }
+        let (moved, temperature) = (self.target_transport, self.target_temperature);
+        let soft =
+            SoftTargets::transported(vectors, &grouping, &set, moved, temperature, Some(&frequencies))?;
+        Ok(soft.with_smoothing(self.label_smoothing)?)
+    }
+}
+
+/// The groups of the label vectors' features: those asked for, or ten where the metric would be large without.
+fn grouping(
+    metric: MetricName,
+    sets: &SetOptions,
+    protocol: Option<Protocol>,
+    seed: u64,
+    dim: usize,
+) -> Result<Grouping, Failure> {
+    let mut sets = sets.clone();
+    let spectral = matches!(metric, MetricName::Srw | MetricName::Rkp);
+    if sets.groups.is_none()
+        && !spectral
+        && matches!(sets.grouping.as_str(), "contiguous" | "interleaved" | "random")
+    {
+        sets.groups = Some(GROUPS.min(dim));
+    }
+    if protocol.is_some() && sets.grouping == "contiguous" && sets.groups.is_some() {
+        sets.grouping = "random".into();
+    }
+    let groups: Groups = sets.groups(seed)?;
+    groups.of(dim)
+}

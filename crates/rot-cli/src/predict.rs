@@ -1,0 +1,230 @@
+//! `rot predict`: the best labels of every row, with probabilities, and where their mass would go.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ndarray::{Array2, ArrayView1, Axis};
+use rayon::prelude::*;
+use robust_ot::data::{write_npy, write_table};
+use robust_ot::learn::Model;
+use robust_ot::score::best_labels;
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::output::{check_distinct, check_writable, write_failure};
+use crate::test_data::RowOptions;
+
+/// Labels that are named for each of the best ones in an explanation.
+const SOURCES: usize = 3;
+/// Less mass than this is not worth a name.
+const LEAST_MASS: f64 = 0.001;
+
+/// Predict labels: the best few of every row with their probabilities
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  rot predict model.safetensors --x rows.npy --top 3\n  \
+    rot predict model.safetensors --x rows.npy --out probabilities.npy\n  \
+    rot predict model.safetensors --x rows.csv --top 2 --explain --json")]
+pub struct Predict {
+    /// A model of rot train
+    model: PathBuf,
+    #[command(flatten)]
+    rows: RowOptions,
+    /// How many labels a row
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    top: usize,
+    /// For each of the best labels, the labels whose mass would move to it if those were the true ones
+    #[arg(long)]
+    explain: bool,
+    /// A file for the answer: .csv or .tsv (a line for each of the best labels), .json, or .npy (all probabilities)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print JSON: one object a row
+    #[arg(long, conflicts_with = "out")]
+    json: bool,
+}
+
+/// One of the best labels of a row.
+struct Best {
+    label: usize,
+    probability: f64,
+    /// Labels whose mass would move here, and how much.
+    from: Vec<(usize, f64)>,
+}
+
+impl Predict {
+    /// Reads, predicts, writes.
+    pub fn run(self) -> Result<(), Failure> {
+        self.check_outputs()?;
+        let model = Model::load(&self.model)?;
+        let labels = model.label_names().len();
+        if !(1..=labels).contains(&self.top) {
+            let top = self.top;
+            return Err(Failure::Input(format!(
+                "--top must be between 1 and the {labels} labels, but is {top}"
+            )));
+        }
+        let probabilities = model.probabilities(self.rows.read(&model)?)?;
+        let ending =
+            self.out.as_ref().and_then(|path| path.extension()).map(std::ffi::OsStr::to_ascii_lowercase);
+        if let (Some(path), Some("npy")) = (&self.out, ending.as_ref().and_then(|ending| ending.to_str())) {
+            return write_npy(path, &probabilities).map_err(write_failure);
+        }
+        let transport = if self.explain { Some(Transport::of(&model)?) } else { None };
+        let best = probabilities.axis_iter(Axis(0)).into_par_iter();
+        let best = best.map(|row| self.best(row, transport.as_ref())).collect::<Result<Vec<_>, Failure>>()?;
+        let json = best.iter().enumerate().map(|(row, best)| as_json(row, best, &model));
+        match (&self.out, ending.as_ref().and_then(|ending| ending.to_str())) {
+            (Some(path), Some("json")) => {
+                let lines: Vec<Value> = json.collect();
+                write_text(path, &Value::Array(lines).to_string())
+            }
+            (Some(path), _) => {
+                let rows = best.iter().enumerate().flat_map(|(row, best)| self.table_rows(row, best, &model));
+                write_table(path, &self.header(), rows).map_err(write_failure)
+            }
+            (None, _) if self.json => {
+                let mut out = BufWriter::new(io::stdout().lock());
+                json.into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
+                Ok(out.flush()?)
+            }
+            (None, _) => self.print(&best, &model),
+        }
+    }
+
+    fn check_outputs(&self) -> Result<(), Failure> {
+        let Some(path) = &self.out else { return Ok(()) };
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_ascii_lowercase();
+        if ending == "npy" && self.explain {
+            return Err(Failure::Input(
+                "--explain must go with .csv, .tsv or .json, but --out is .npy".into(),
+            ));
+        }
+        check_distinct(&[&self.model, &self.rows.x], &[("--out", Some(path.as_path()))])?;
+        check_writable("--out", path, &["csv", "tsv", "json", "npy"])
+    }
+
+    fn best(&self, row: ArrayView1<f64>, transport: Option<&Transport>) -> Result<Vec<Best>, Failure> {
+        let labels = best_labels(row, self.top);
+        let mut best: Vec<Best> =
+            labels.iter().map(|&label| Best { label, probability: row[label], from: Vec::new() }).collect();
+        if let Some(transport) = transport {
+            transport.explain(row, &labels, &mut best)?;
+        }
+        Ok(best)
+    }
+
+    fn header(&self) -> Vec<String> {
+        let mut names = vec!["row", "rank", "label", "probability"];
+        if self.explain {
+            names.push("mass_from");
+        }
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    fn table_rows(&self, row: usize, best: &[Best], model: &Model) -> Vec<Vec<String>> {
+        let line = |(rank, best): (usize, &Best)| {
+            let name = model.label_names()[best.label].clone();
+            let mut fields =
+                vec![(row + 1).to_string(), (rank + 1).to_string(), name, format!("{:?}", best.probability)];
+            if self.explain {
+                fields.push(sources(best, model));
+            }
+            fields
+        };
+        best.iter().enumerate().map(line).collect()
+    }
+
+    /// CSV on standard output.
+    fn print(&self, best: &[Vec<Best>], model: &Model) -> Result<(), Failure> {
+        let mut out = BufWriter::new(io::stdout().lock());
+        let quoted = |field: &String| {
+            if field.contains([',', '"', '\n']) {
+                format!("\"{}\"", field.replace('"', "\"\""))
+            } else {
+                field.clone()
+            }
+        };
+        let rows = best.iter().enumerate().flat_map(|(row, best)| self.table_rows(row, best, model));
+        for fields in std::iter::once(self.header()).chain(rows) {
+            writeln!(out, "{}", fields.iter().map(quoted).collect::<Vec<_>>().join(","))?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+/// The geometry that a model was trained with.
+struct Transport<'a> {
+    vectors: &'a Array2<f64>,
+    grouping: Grouping,
+    set: MetricSet,
+    entropy: f64,
+}
+
+impl<'a> Transport<'a> {
+    fn of(model: &'a Model) -> Result<Self, Failure> {
+        let Some(vectors) = &model.label_vectors else {
+            let message = "--explain needs a model with label vectors, but this one has none (rot train --label-vectors)";
+            return Err(Failure::Input(message.into()));
+        };
+        let about = &model.about;
+        let grouping = match &about.groups {
+            Some(groups) if groups.len() == vectors.ncols() => Grouping::explicit(groups.clone())?,
+            _ => Grouping::none(vectors.ncols()),
+        };
+        let (set, entropy) = match &about.robust {
+            Some(robust) => (robust.set.clone(), robust.entropy),
+            None => (MetricSet::W2, 0.0),
+        };
+        Ok(Self { vectors, grouping, set, entropy })
+    }
+
+    /// The plan from the prediction to the best labels, as if those were the true ones.
+    fn explain(&self, row: ArrayView1<f64>, labels: &[usize], best: &mut [Best]) -> Result<(), Failure> {
+        let source = Measure::new(self.vectors.clone(), row.to_owned())?;
+        let target = Measure::uniform(self.vectors.select(Axis(0), labels))?;
+        let problem = Problem::grouped(&source, &target, self.set.clone(), &self.grouping)?;
+        let solution = problem
+            .with_entropy(self.entropy)?
+            .solve(&Settings { tol_gap_rel: 1e-2, ..Settings::default() })?;
+        for entry in solution.plan() {
+            if entry.mass >= LEAST_MASS && entry.row != labels[entry.column] {
+                best[entry.column].from.push((entry.row, entry.mass));
+            }
+        }
+        for best in best {
+            best.from.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(&y.0)));
+            best.from.truncate(SOURCES);
+        }
+        Ok(())
+    }
+}
+
+fn sources(best: &Best, model: &Model) -> String {
+    let name = |&(label, mass): &(usize, f64)| format!("{} {mass:.3}", model.label_names()[label]);
+    best.from.iter().map(name).collect::<Vec<_>>().join("; ")
+}
+
+fn as_json(row: usize, best: &[Best], model: &Model) -> Value {
+    let names = model.label_names();
+    let label = |best: &Best| {
+        let mut found = json!({ "label": names[best.label], "probability": best.probability });
+        if !best.from.is_empty() {
+            let from = best.from.iter().map(|&(label, mass)| json!({ "label": names[label], "mass": mass }));
+            found["mass_from"] = from.collect();
+        }
+        found
+    };
+    json!({ "row": row + 1, "labels": best.iter().map(label).collect::<Vec<_>>() })
+}
+
+fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
+    let write = || {
+        let mut file = File::create(path)?;
+        writeln!(file, "{text}")?;
+        file.sync_all()
+    };
+    write().map_err(|error: io::Error| Failure::Other(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,89 @@
+//! Rows for a model that exists: their width and the names of their labels are known.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use robust_ot::data::{Features, read_features, read_labelled, read_labels};
+use robust_ot::learn::Model;
+use robust_ot::loss::Targets;
+
+use crate::failure::Failure;
+use crate::training_data::{Empty, is_text};
+
+/// Which rows to predict.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Data")]
+pub struct RowOptions {
+    /// Features of the rows: .npy, .npz, .mat, .csv, .tsv, svmlight (.svm, .txt) or IDX
+    #[arg(long, value_name = "FILE")]
+    pub x: PathBuf,
+}
+
+/// Which labels are true.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Data")]
+pub struct TruthOptions {
+    /// Labels of the rows; the labels of an svmlight or extreme-classification file are in --x
+    #[arg(long, value_name = "FILE")]
+    y: Option<PathBuf>,
+    /// What to do about rows without labels
+    #[arg(long, value_enum, default_value = "error")]
+    empty: Empty,
+}
+
+impl RowOptions {
+    /// The features, as wide as the model's.
+    pub fn read(&self, model: &Model) -> Result<Features, Failure> {
+        let mut features = if is_text(&self.x) {
+            let mut found = read_labelled(&self.x)?;
+            if model.about.first_index == Some(0) {
+                found.count_from_zero();
+            }
+            Features::Sparse(found.features)
+        } else {
+            read_features(&self.x)?.features
+        };
+        // A sparse file knows only of the columns it uses.
+        features.widen(model.features());
+        if features.columns() != model.features() {
+            let (place, wanted, found) = (self.x.display(), model.features(), features.columns());
+            return Err(Failure::Input(format!(
+                "{place}: must have the {wanted} features of the model, but has {found}"
+            )));
+        }
+        Ok(features)
+    }
+}
+
+impl TruthOptions {
+    /// The true labels, and the rows that have any.
+    pub fn read(
+        &self,
+        rows: &RowOptions,
+        model: &Model,
+        count: usize,
+    ) -> Result<(Targets, Vec<usize>), Failure> {
+        let names = model.label_names();
+        let (place, labels) = match &self.y {
+            Some(path) => (path, read_labels(path, Some(names))?.rows),
+            None => (&rows.x, read_labelled(&rows.x)?.labels),
+        };
+        let place = place.display().to_string();
+        if labels.len() != count {
+            let found = labels.len();
+            return Err(Failure::Input(format!(
+                "{place}: must have labels for the {count} rows of --x, but has {found}"
+            )));
+        }
+        let kept: Vec<usize> = (0..count).filter(|&row| !labels[row].is_empty()).collect();
+        if kept.len() < count {
+            let what = format!("{place}: {} of {count} rows have no label", count - kept.len());
+            if self.empty == Empty::Error {
+                return Err(Failure::Input(format!("{what} (--empty skip to leave them out)")));
+            }
+            say!("rot: note: {what}; they are left out");
+        }
+        let targets = Targets::new(names.len(), kept.iter().map(|&row| &labels[row]));
+        Ok((targets.map_err(|error| Failure::about(&place, &error))?, kept))
+    }
+}

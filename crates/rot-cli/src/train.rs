@@ -1,0 +1,413 @@
+//! `rot train`: read, train, score, save.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use robust_ot::Error;
+use robust_ot::learn::{About, Epoch, Model, Optimizer, Reduction, Schedule, Scores, TrainSettings, Trainer};
+use serde_json::{Map, Value, json};
+
+use crate::failure::Failure;
+use crate::loss_options::LossOptions;
+use crate::metric_options::SetOptions;
+use crate::options::set_threads;
+use crate::output::{check_distinct, check_writable, write_failure};
+use crate::protocol::Protocol;
+use crate::score_table::{excluded, score_table};
+use crate::signal::interrupt;
+use crate::training_data::{DataOptions, Samples};
+
+/// The checkpoint within its folder.
+const CHECKPOINT: &str = "checkpoint.safetensors";
+/// Lines of progress where there is no terminal to draw a bar on.
+const LINES: usize = 10;
+
+/// The value all weights begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Start {
+    Zeros,
+    Ones,
+}
+
+/// How the losses of a batch become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReductionName {
+    Mean,
+    Sum,
+}
+
+/// How it is minimised.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Training")]
+struct TrainingOptions {
+    /// adam or sgd [default: adam]
+    #[arg(long)]
+    optimizer: Option<String>,
+    /// Momentum of sgd [default: 0]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    momentum: Option<f64>,
+    /// Learning rate [default: 0.001 with adam, 0.1 with sgd]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    lr: Option<f64>,
+    /// How the learning rate falls: constant, linear or cosine
+    #[arg(long, default_value = "constant")]
+    schedule: String,
+    /// Rows a step [default: 150]
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// Passes over the data [default: 30]
+    #[arg(long, value_name = "N")]
+    epochs: Option<usize>,
+    /// λ in λ‖W‖², added once a batch [default: 0]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    weight_decay: Option<f64>,
+    /// Whether every label has a bias [default: yes]
+    #[arg(long, value_name = "yes|no", value_parser = ["yes", "no"])]
+    bias: Option<String>,
+    /// The value all weights begin with [default: zeros]
+    #[arg(long, value_enum)]
+    init: Option<Start>,
+    /// Whether a step is along the mean or the sum of a batch's gradients [default: mean]
+    #[arg(long, value_enum)]
+    reduction: Option<ReductionName>,
+    /// Seed of samples, of random groups and of the order of rows
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Part of the training rows to hold out; the weights of the epoch with the best AUC on them are kept
+    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
+    validation: Option<f64>,
+    /// Stop after this many epochs without a better AUC on the rows held out
+    #[arg(long, value_name = "N", requires = "validation")]
+    patience: Option<usize>,
+    /// Train as the paper does; options that are given still count
+    #[arg(long, value_enum)]
+    protocol: Option<Protocol>,
+    /// Threads to use [default: all cores]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// Train a linear model: softmax(X W + b), or a sigmoid with --loss bce.
+///
+/// Rows may have one label or many. Robust transport takes the vectors of the label names as geometry, so that mistakes
+/// become near misses.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    rot train --mnist DIR --per-class 100 --label-vectors words.vec --out digits.safetensors\n  \
+    rot train --train-x x.npy --train-y tags.txt --label-names tags.names --label-vectors words.vec --validation 0.1\n  \
+    rot train --xmc train.txt test.txt --loss ce --json")]
+pub struct Train {
+    #[command(flatten)]
+    data: DataOptions,
+    #[command(flatten)]
+    loss: LossOptions,
+    #[command(flatten)]
+    sets: SetOptions,
+    #[command(flatten)]
+    training: TrainingOptions,
+    /// Where the model goes
+    #[arg(long, value_name = "MODEL", help_heading = "Output")]
+    out: Option<PathBuf>,
+    /// A folder for a checkpoint after every epoch
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    checkpoint: Option<PathBuf>,
+    /// Go on from the checkpoint in --checkpoint, if there is one
+    #[arg(long, requires = "checkpoint", help_heading = "Output")]
+    resume: bool,
+    /// One JSON object an epoch, and one with everything at the end
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+impl Train {
+    /// Trains, scores and saves.
+    pub fn run(mut self) -> Result<(), Failure> {
+        self.training.threads.map_or(Ok(()), set_threads)?;
+        let settings = self.training.settings()?;
+        self.check_outputs()?;
+        if self.training.protocol.is_some() {
+            self.data.draw_as_in_the_paper();
+        }
+        let seed = self.training.seed;
+        let samples = self.data.read(seed)?;
+        let Samples { train, test, label_names, label_vectors, standardisation, first_index } = samples;
+        let (train, validation) = match self.training.validation {
+            None => (train, None),
+            Some(part) => {
+                let (train, held) = train.split(part, seed)?;
+                (train, Some(held))
+            }
+        };
+        let (objective, about) = self.loss.read(
+            &self.sets,
+            self.training.protocol,
+            seed,
+            train.targets(),
+            label_vectors.as_ref(),
+        )?;
+        let about = About {
+            training: Some(settings.clone()),
+            rows: train.rows(),
+            first_index,
+            version: env!("CARGO_PKG_VERSION").into(),
+            ..about
+        };
+        let mut trainer = Trainer::new(&train, validation.as_ref(), &objective, settings)?;
+        let checkpoint = self.open_checkpoint(&mut trainer)?;
+        self.train(&mut trainer, checkpoint.as_deref())?;
+        let (history, best_epoch) = (trainer.history().to_vec(), trainer.best_epoch());
+        let mut model = trainer.into_model(label_names)?;
+        model.standardisation = standardisation;
+        model.label_vectors = label_vectors;
+        model.about = About { epochs: history.len(), best_epoch, ..about };
+        if let Some(test) = &test {
+            let probabilities = model.probabilities_of_standardised(test.features())?;
+            let vectors = model.label_vectors.as_ref();
+            model.about.scores = Some(Scores::of(probabilities.view(), test.targets(), vectors)?);
+        }
+        if let Some(path) = &self.out {
+            model.save(path).map_err(write_failure)?;
+        }
+        self.report(&model, &history)
+    }
+
+    fn check_outputs(&self) -> Result<(), Failure> {
+        let out = self.out.as_deref();
+        check_distinct(&self.data.inputs(), &[("--out", out)])?;
+        out.map_or(Ok(()), |path| check_writable("--out", path, &["safetensors"]))?;
+        if let Some(folder) = &self.checkpoint {
+            fs::create_dir_all(folder).map_err(|error| {
+                let folder = folder.display();
+                Failure::Input(format!(
+                    "--checkpoint must be a folder that can be written, but {folder}: {error}"
+                ))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Where checkpoints go; a run that is resumed goes on from there.
+    fn open_checkpoint(&self, trainer: &mut Trainer) -> Result<Option<PathBuf>, Failure> {
+        let Some(folder) = &self.checkpoint else { return Ok(None) };
+        let path = folder.join(CHECKPOINT);
+        if self.resume && path.exists() {
+            trainer.restore(&path)?;
+            say!("rot: note: {}: going on after epoch {}", path.display(), trainer.history().len());
+        } else if self.resume {
+            say!("rot: note: {}: there is no checkpoint yet; this run begins at the start", path.display());
+        }
+        Ok(Some(path))
+    }
+
+    fn train(&self, trainer: &mut Trainer, checkpoint: Option<&Path>) -> Result<(), Failure> {
+        let epochs = self.training.settings()?.epochs;
+        let bar = progress_bar(epochs, self.json);
+        bar.set_position(trainer.history().len() as u64);
+        let interrupt = interrupt();
+        // On a thread of the pool, work is handed out without a trip through its queue.
+        let outcome = rayon::scope(|_| {
+            while !trainer.finished() {
+                let done = trainer.history().len();
+                let found = trainer.epoch(&interrupt, |batch, batches| {
+                    if batches > 1 && !bar.is_hidden() {
+                        bar.set_message(format!("batch {batch}/{batches}"));
+                    }
+                })?;
+                let Some(epoch) = found else {
+                    return Err(self.interrupted(done, epochs));
+                };
+                self.tell(&epoch, epochs, &bar)?;
+                if let Some(path) = checkpoint {
+                    trainer.save(path).map_err(write_failure)?;
+                }
+            }
+            Ok(())
+        });
+        bar.finish_and_clear();
+        outcome
+    }
+
+    fn interrupted(&self, done: usize, epochs: usize) -> Failure {
+        let how = match &self.checkpoint {
+            Some(folder) => format!("--checkpoint {} --resume goes on from there", folder.display()),
+            None => "nothing was saved: --checkpoint DIR would have".into(),
+        };
+        Failure::Interrupted(format!("interrupted after {done} of {epochs} epochs; {how}"))
+    }
+
+    fn tell(&self, epoch: &Epoch, epochs: usize, bar: &ProgressBar) -> Result<(), Failure> {
+        if self.json {
+            writeln!(io::stdout().lock(), "{}", json!(epoch))?;
+        }
+        let validation =
+            epoch.validation_auc.map_or(String::new(), |auc| format!(", validation AUC {auc:.4}"));
+        let what = format!("loss {:.6}{validation}, {:.3} s an epoch", epoch.loss, epoch.seconds);
+        bar.set_position(epoch.epoch as u64);
+        bar.set_prefix(what.clone());
+        let every = epochs.div_ceil(LINES);
+        if !self.json && bar.is_hidden() && (epoch.epoch.is_multiple_of(every) || epoch.epoch == 1) {
+            say!("epoch {} of {epochs}: {what}", epoch.epoch);
+        }
+        Ok(())
+    }
+
+    fn report(&self, model: &Model, history: &[Epoch]) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        let about = &model.about;
+        if self.json {
+            let mut all = Map::new();
+            let mut put = |key: &str, value: Value| all.insert(key.to_owned(), value);
+            put("loss", json!(about.loss));
+            put("features", json!(model.features()));
+            put("labels", json!(model.label_names().len()));
+            put("rows", json!(about.rows));
+            put("about", json!(about));
+            put("epochs", json!(history));
+            put("best_epoch", json!(about.best_epoch));
+            put("test", json!(about.scores));
+            put("seconds_per_epoch", json!(median_seconds(history)));
+            put("peak_rss_bytes", json!(peak_rss_bytes()));
+            put("out", json!(self.out));
+            writeln!(out, "{}", Value::Object(all))?;
+            return Ok(());
+        }
+        let (labels, features, rows) = (model.label_names().len(), model.features(), about.rows);
+        writeln!(out, "{}: {rows} rows, {features} features, {labels} labels", describe_loss(about))?;
+        if let Some(last) = history.last() {
+            let median = median_seconds(history).unwrap_or(0.0);
+            writeln!(out, "{} epochs, loss {:.6}, {median:.4} s an epoch", history.len(), last.loss)?;
+        }
+        if let Some(best) = about.best_epoch {
+            let auc = history[best - 1].validation_auc.unwrap_or(f64::NAN);
+            writeln!(out, "weights of epoch {best}, with the best validation AUC, {auc:.4}")?;
+        }
+        if let Some(scores) = &about.scores {
+            writeln!(out, "\n{}", score_table(&[(&format!("{} test rows", scores.rows), scores)]))?;
+            excluded(scores).map_or(Ok(()), |what| writeln!(out, "{what}"))?;
+        }
+        if let Some(path) = &self.out {
+            writeln!(out, "model: {}", path.display())?;
+        }
+        Ok(())
+    }
+}
+
+impl TrainingOptions {
+    fn settings(&self) -> Result<TrainSettings, Failure> {
+        let paper = self.protocol.is_some();
+        let base = if paper {
+            TrainSettings {
+                optimizer: Optimizer::Sgd { momentum: 0.0 },
+                learning_rate: 1.0,
+                epochs: 200,
+                weight_decay: 0.0005,
+                bias: false,
+                start: 1.0,
+                reduction: Reduction::Sum,
+                ..TrainSettings::default()
+            }
+        } else {
+            TrainSettings::default()
+        };
+        let mut optimizer = self.optimizer.as_deref().map_or(Ok(base.optimizer), str::parse)?;
+        match (&mut optimizer, self.momentum) {
+            (_, None) => {}
+            (Optimizer::Sgd { momentum }, Some(wanted)) => *momentum = wanted,
+            (Optimizer::Adam, Some(_)) => {
+                return Err(Failure::Input("--momentum must go with --optimizer sgd, but it is adam".into()));
+            }
+        }
+        let default_rate = match optimizer {
+            Optimizer::Sgd { .. } if !paper => 0.1,
+            _ => base.learning_rate,
+        };
+        let schedule: Schedule = self.schedule.parse()?;
+        let settings = TrainSettings {
+            optimizer,
+            learning_rate: self.lr.unwrap_or(default_rate),
+            schedule,
+            batch: self.batch.unwrap_or(base.batch),
+            epochs: self.epochs.unwrap_or(base.epochs),
+            weight_decay: self.weight_decay.unwrap_or(base.weight_decay),
+            bias: self.bias.as_ref().map_or(base.bias, |bias| bias == "yes"),
+            start: match self.init {
+                None => base.start,
+                Some(Start::Zeros) => 0.0,
+                Some(Start::Ones) => 1.0,
+            },
+            reduction: match self.reduction {
+                None => base.reduction,
+                Some(ReductionName::Mean) => Reduction::Mean,
+                Some(ReductionName::Sum) => Reduction::Sum,
+            },
+            seed: self.seed,
+            patience: self.patience,
+        };
+        settings.check().map_err(|error: Error| Failure::about("training", &error))?;
+        Ok(settings)
+    }
+}
+
+/// The loss with its parameters, in a few words.
+pub fn describe_loss(about: &About) -> String {
+    let mut parts = Vec::new();
+    if about.mix_ce > 0.0 {
+        parts.push(format!("{} · cross-entropy", about.mix_ce));
+    }
+    if let Some(robust) = &about.robust {
+        let groups = about.groups.as_ref().and_then(|groups| groups.iter().max()).map_or(0, |top| top + 1);
+        parts.push(format!("{} · {} in {groups} groups", about.mix_ot, robust.set));
+    }
+    if parts.is_empty() {
+        parts.push("binary cross-entropy".into());
+    }
+    let mut words = vec![parts.join(" + ")];
+    if about.target_transport > 0.0 {
+        let About { target_transport, target_temperature, target_metric, .. } = about;
+        words.push(format!(
+            "{target_transport} of each target moved by {target_metric} at {target_temperature}"
+        ));
+    }
+    if about.label_smoothing > 0.0 {
+        words.push(format!("label smoothing {}", about.label_smoothing));
+    }
+    words.join(", ")
+}
+
+fn progress_bar(epochs: usize, json: bool) -> ProgressBar {
+    let target = if json || !io::stderr().is_terminal() {
+        ProgressDrawTarget::hidden()
+    } else {
+        ProgressDrawTarget::stderr()
+    };
+    let bar = ProgressBar::with_draw_target(Some(epochs as u64), target);
+    if let Ok(style) =
+        ProgressStyle::with_template("{wide_bar} epoch {pos}/{len}, {prefix} {msg} [{eta} left]")
+    {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn median_seconds(history: &[Epoch]) -> Option<f64> {
+    let mut seconds: Vec<f64> = history.iter().map(|epoch| epoch.seconds).collect();
+    seconds.sort_by(f64::total_cmp);
+    let middle = seconds.len() / 2;
+    match seconds.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(seconds[middle]),
+        _ => Some(0.5 * (seconds[middle - 1] + seconds[middle])),
+    }
+}
+
+/// The most memory this program has held, where the system says so.
+fn peak_rss_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}

@@ -1,0 +1,425 @@
+//! `rot train`'s data: features, true labels, label names and vectors from whichever files they are in.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use ndarray::{Array2, Axis};
+use robust_ot::Error;
+use robust_ot::data::{
+    Features, LabelFile, LabelVectors, read_features, read_idx, read_idx_labels, read_label_names,
+    read_labelled, read_labels,
+};
+use robust_ot::learn::{Dataset, Standardisation, sample_per_class};
+use robust_ot::loss::Targets;
+
+use crate::failure::Failure;
+
+/// How many labels are listed by name.
+const LISTED: usize = 20;
+/// The names of MNIST's classes, so that word vectors find them.
+const DIGITS: [&str; 10] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+
+/// What is done about a label without a vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Missing {
+    /// Refuse, and list them
+    Error,
+    /// Give them the zero vector
+    Zero,
+    /// Leave these labels out
+    Drop,
+}
+
+/// What is done about a row without labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Empty {
+    /// Refuse, and count them
+    Error,
+    /// Leave these rows out
+    Skip,
+}
+
+/// Where samples come from.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Data")]
+pub struct DataOptions {
+    /// Features of the training rows: .npy, .npz, .mat, .csv, .tsv, svmlight (.svm, .txt) or IDX
+    #[arg(long, value_name = "FILE")]
+    train_x: Option<PathBuf>,
+    /// Their labels: one class or a 0/1 row each (.npy, .npz, .mat, .csv, IDX), or a line of comma-separated tags (.txt)
+    #[arg(long, value_name = "FILE", requires = "train_x")]
+    train_y: Option<PathBuf>,
+    /// Features of the test rows
+    #[arg(long, value_name = "FILE", requires = "train_x")]
+    test_x: Option<PathBuf>,
+    /// Labels of the test rows
+    #[arg(long, value_name = "FILE", requires = "test_x")]
+    test_y: Option<PathBuf>,
+    /// A folder with MNIST's four IDX files, gzipped or not
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["train_x", "xmc", "label_names"])]
+    mnist: Option<PathBuf>,
+    /// Training and test rows in the extreme-classification text format or svmlight
+    #[arg(long, value_names = ["TRAIN", "TEST"], num_args = 2, conflicts_with = "train_x")]
+    xmc: Option<Vec<PathBuf>>,
+    /// Label names, one a line, in the order of the label indices
+    #[arg(long, value_name = "FILE")]
+    label_names: Option<PathBuf>,
+    /// Vectors of the label names (fastText, word2vec or GloVe text, gzipped or not), or .npy; they are scaled to length 1
+    #[arg(long, value_name = "FILE")]
+    label_vectors: Option<PathBuf>,
+    /// What to do about labels without a vector
+    #[arg(long, value_enum, default_value = "error")]
+    missing: Missing,
+    /// What to do about rows without labels
+    #[arg(long, value_enum, default_value = "error")]
+    empty: Empty,
+    /// Draw this many training rows of every class
+    #[arg(long, value_name = "N")]
+    per_class: Option<usize>,
+    /// Draw this many test rows of every class; with --mnist from all rows not used for training
+    #[arg(long, value_name = "N")]
+    test_per_class: Option<usize>,
+    /// Scale features to mean 0 and variance 1, as a part of the model; sparse ones are scaled only
+    #[arg(long)]
+    standardize: bool,
+}
+
+/// What there is to learn from.
+#[derive(Debug)]
+pub struct Samples {
+    pub train: Dataset,
+    pub test: Option<Dataset>,
+    pub label_names: Vec<String>,
+    /// Of length one each.
+    pub label_vectors: Option<Array2<f64>>,
+    pub standardisation: Option<Standardisation>,
+    /// What svmlight files count features from.
+    pub first_index: Option<usize>,
+}
+
+/// Rows as they are in files.
+struct Raw {
+    place: PathBuf,
+    features: Features,
+    labels: Vec<Vec<usize>>,
+}
+
+/// Both parts, and what the labels are called.
+struct RawSamples {
+    train: Raw,
+    test: Option<Raw>,
+    names: Vec<String>,
+    first_index: Option<usize>,
+}
+
+impl DataOptions {
+    /// The files that are read.
+    pub fn inputs(&self) -> Vec<&Path> {
+        let options = [
+            &self.train_x,
+            &self.train_y,
+            &self.test_x,
+            &self.test_y,
+            &self.label_names,
+            &self.label_vectors,
+        ];
+        let files = options.into_iter().flatten().chain(self.xmc.iter().flatten());
+        files.map(PathBuf::as_path).collect()
+    }
+
+    /// Number of rows of each class that a protocol draws where nothing else was asked for.
+    pub fn draw_as_in_the_paper(&mut self) {
+        if self.mnist.is_some() {
+            self.per_class.get_or_insert(100);
+            self.test_per_class.get_or_insert(1000);
+        }
+    }
+
+    /// Reads everything and checks that it fits together.
+    pub fn read(&self, seed: u64) -> Result<Samples, Failure> {
+        let mut raw = self.read_raw()?;
+        let label_vectors = self.read_vectors(&mut raw)?;
+        let (count, first_index) = (raw.names.len(), raw.first_index);
+        let train = self.dataset(raw.train, count)?;
+        let test = raw.test.map(|test| self.dataset(test, count)).transpose()?;
+        let (train, test) = self.draw(train, test, seed)?;
+        let (mut train, mut test) = (train, test);
+        say_unseen(&train, &raw.names);
+        if let Some(test) = &test {
+            check_width(&train, test)?;
+        }
+        let standardisation = if self.standardize {
+            Some(Standardisation::fit(&mut train)?)
+        } else if self.mnist.is_some() {
+            let bytes = Standardisation::factor(train.features().columns(), 1.0 / 255.0);
+            train.standardise(&bytes)?;
+            Some(bytes)
+        } else {
+            None
+        };
+        if let (Some(standardisation), Some(test)) = (&standardisation, &mut test) {
+            test.standardise(standardisation)?;
+        }
+        Ok(Samples { train, test, label_names: raw.names, label_vectors, standardisation, first_index })
+    }
+
+    fn read_raw(&self) -> Result<RawSamples, Failure> {
+        let names = self.label_names.as_deref().map(read_label_names).transpose()?;
+        if let Some(folder) = &self.mnist {
+            let read = |part: &str| read_mnist(folder, part);
+            let names = DIGITS.map(str::to_owned).to_vec();
+            return Ok(RawSamples {
+                train: read("train")?,
+                test: Some(read("t10k")?),
+                names,
+                first_index: None,
+            });
+        }
+        if let Some(files) = &self.xmc {
+            return read_indexed(&files[0], Some(&files[1]), names);
+        }
+        let Some(train_x) = &self.train_x else {
+            return Err(Failure::Input(
+                "--train-x, --mnist or --xmc must name the data, but none is given".into(),
+            ));
+        };
+        let Some(train_y) = &self.train_y else {
+            if !is_text(train_x) {
+                return Err(Failure::Input(
+                    "--train-y must name the labels of --train-x, but is not given".into(),
+                ));
+            }
+            return read_indexed(train_x, self.test_x.as_deref(), names);
+        };
+        let LabelFile { rows, names: found, count } = read_labels(train_y, names.as_deref())?;
+        let names = names.or(found);
+        let train = Raw { place: train_x.clone(), features: read_features(train_x)?.features, labels: rows };
+        let (mut test, mut count) = (None, count);
+        if let Some(test_x) = &self.test_x {
+            let Some(test_y) = &self.test_y else {
+                return Err(Failure::Input(
+                    "--test-y must name the labels of --test-x, but is not given".into(),
+                ));
+            };
+            let labels = read_labels(test_y, names.as_deref())?;
+            if names.is_none() {
+                count = count.max(labels.count);
+            }
+            test = Some(Raw {
+                place: test_x.clone(),
+                features: read_features(test_x)?.features,
+                labels: labels.rows,
+            });
+        }
+        let names = names.unwrap_or_else(|| numbered(count));
+        Ok(RawSamples { train, test, names, first_index: None })
+    }
+
+    /// The vectors of the labels, after what was asked for has been done about missing ones.
+    fn read_vectors(&self, raw: &mut RawSamples) -> Result<Option<Array2<f64>>, Failure> {
+        let Some(path) = &self.label_vectors else { return Ok(None) };
+        let LabelVectors { mut vectors, missing } = LabelVectors::read(path, &raw.names)?;
+        if !missing.is_empty() {
+            let listed: Vec<&str> =
+                missing.iter().take(LISTED).map(|&label| raw.names[label].as_str()).collect();
+            let more = if missing.len() > LISTED { ", …" } else { "" };
+            let what = format!(
+                "{}: {} of {} labels have no vector: {}{more}",
+                path.display(),
+                missing.len(),
+                raw.names.len(),
+                listed.join(", ")
+            );
+            match self.missing {
+                Missing::Error => {
+                    return Err(Failure::Input(format!("{what} (--missing zero|drop to go on without)")));
+                }
+                Missing::Zero => say!("rot: note: {what}; they have the zero vector"),
+                Missing::Drop => {
+                    say!("rot: note: {what}; they are left out");
+                    drop_labels(raw, &missing);
+                    let kept: Vec<usize> =
+                        (0..vectors.nrows()).filter(|label| !missing.contains(label)).collect();
+                    vectors = vectors.select(Axis(0), &kept);
+                }
+            }
+        }
+        for mut row in vectors.rows_mut() {
+            let length = row.dot(&row).sqrt();
+            if length > 0.0 {
+                row /= length;
+            }
+        }
+        Ok(Some(vectors))
+    }
+
+    /// Rows with labels, as a data set.
+    fn dataset(&self, raw: Raw, count: usize) -> Result<Dataset, Failure> {
+        let Raw { place, mut features, mut labels } = raw;
+        let about = |error| Failure::about(&place.display().to_string(), &error);
+        if features.rows() != labels.len() {
+            let (rows, lines) = (features.rows(), labels.len());
+            let what = format!("{}: there must be one row of labels a row of features", place.display());
+            return Err(Failure::Input(format!("{what}, but there are {lines} for {rows}")));
+        }
+        let empty: Vec<usize> = (0..labels.len()).filter(|&row| labels[row].is_empty()).collect();
+        if let Some(first) = empty.first() {
+            let what = format!("{}: {} of {} rows have no label", place.display(), empty.len(), labels.len());
+            if self.empty == Empty::Error {
+                let first = first + 1;
+                return Err(Failure::Input(format!(
+                    "{what}, the first is row {first} (--empty skip to leave them out)"
+                )));
+            }
+            say!("rot: note: {what}; they are left out");
+            let kept: Vec<usize> = (0..labels.len()).filter(|&row| !labels[row].is_empty()).collect();
+            features = features.select(&kept);
+            labels.retain(|row| !row.is_empty());
+        }
+        let targets = Targets::new(count, &labels).map_err(about)?;
+        Dataset::new(features, targets).map_err(about)
+    }
+
+    /// Samples per class, where they were asked for.
+    fn draw(
+        &self,
+        train: Dataset,
+        test: Option<Dataset>,
+        seed: u64,
+    ) -> Result<(Dataset, Option<Dataset>), Failure> {
+        let (chosen, left) = match self.per_class {
+            None => (None, Vec::new()),
+            Some(count) => {
+                let (chosen, left) = sample_per_class(train.targets(), count, seed)?;
+                (Some(chosen), left)
+            }
+        };
+        let test = match (self.test_per_class, test) {
+            (None, test) => test,
+            (Some(_), None) => {
+                return Err(Failure::Input("--test-per-class needs test rows, but there are none".into()));
+            }
+            (Some(count), Some(mut pool)) => {
+                if self.mnist.is_some() {
+                    pool.append(&train.select(&left))?;
+                }
+                let drawn = sample_per_class(pool.targets(), count, seed).map_err(|error| match error {
+                    Error::Parameter { rule, value, .. } => {
+                        Failure::Input(format!("--test-per-class must be {rule}, but is {value}"))
+                    }
+                    other => Failure::about("--test-per-class", &other),
+                });
+                let (chosen, _) = drawn?;
+                Some(pool.select(&chosen))
+            }
+        };
+        let train = match chosen {
+            None => train,
+            Some(chosen) => train.select(&chosen),
+        };
+        Ok((train, test))
+    }
+}
+
+/// Labels that no training row has cannot be learnt.
+fn say_unseen(train: &Dataset, names: &[String]) {
+    let mut seen = vec![false; names.len()];
+    (0..train.rows()).for_each(|row| train.targets().row(row).iter().for_each(|&label| seen[label] = true));
+    let unseen: Vec<&str> =
+        names.iter().zip(&seen).filter(|(_, seen)| !**seen).map(|(name, _)| name.as_str()).collect();
+    if !unseen.is_empty() {
+        let (count, all) = (unseen.len(), names.len());
+        let more = if count > LISTED { ", …" } else { "" };
+        let listed = unseen[..count.min(LISTED)].join(", ");
+        say!("rot: note: {count} of {all} labels have no training row and cannot be learnt: {listed}{more}");
+    }
+}
+
+/// Refuses test rows of another width than the training rows.
+fn check_width(train: &Dataset, test: &Dataset) -> Result<(), Failure> {
+    let (wanted, found) = (train.features().columns(), test.features().columns());
+    if wanted == found {
+        return Ok(());
+    }
+    Err(Failure::Input(format!(
+        "--test-x must have the {wanted} features of the training rows, but has {found}"
+    )))
+}
+
+fn read_mnist(folder: &Path, part: &str) -> Result<Raw, Failure> {
+    let find = |what: &str| {
+        let plain = folder.join(format!("{part}-{what}-ubyte"));
+        let zipped = folder.join(format!("{part}-{what}-ubyte.gz"));
+        if plain.exists() || !zipped.exists() { plain } else { zipped }
+    };
+    let (images, labels) = (find("images-idx3"), find("labels-idx1"));
+    let features = Features::Dense(read_idx(&images)?.into_rows());
+    let labels = read_idx_labels(&labels)?.into_iter().map(|label| vec![label]).collect();
+    Ok(Raw { place: images, features, labels })
+}
+
+/// Files whose labels are indices, named by a file or numbered.
+fn read_indexed(
+    train: &Path,
+    test: Option<&Path>,
+    names: Option<Vec<String>>,
+) -> Result<RawSamples, Failure> {
+    let mut parts = vec![(train, read_labelled(train)?)];
+    if let Some(test) = test {
+        parts.push((test, read_labelled(test)?));
+    }
+    let first_index = parts.iter().map(|(_, part)| part.first_index).min();
+    if first_index == Some(0) {
+        parts.iter_mut().for_each(|(_, part)| part.count_from_zero());
+    }
+    let columns = parts.iter().map(|(_, part)| part.features.columns()).max().unwrap_or(0);
+    let count = parts.iter().map(|(_, part)| part.label_count).max().unwrap_or(0);
+    if let Some(names) = names.as_ref().filter(|names| names.len() < count) {
+        let (place, found) = (train.display(), names.len());
+        let message = format!("--label-names must name all {count} labels of {place}, but has {found} lines");
+        return Err(Failure::Input(message));
+    }
+    let mut raw = parts.into_iter().map(|(place, part)| {
+        let mut features = Features::Sparse(part.features);
+        // A file knows only of the columns it uses.
+        if !part.had_header {
+            features.widen(columns);
+        }
+        Raw { place: place.to_owned(), features, labels: part.labels }
+    });
+    let train = raw.next().ok_or_else(|| Failure::Other("no training rows were read".into()))?;
+    Ok(RawSamples { train, test: raw.next(), names: names.unwrap_or_else(|| numbered(count)), first_index })
+}
+
+fn numbered(count: usize) -> Vec<String> {
+    (0..count).map(|label| label.to_string()).collect()
+}
+
+/// Whether features and labels are in one file.
+pub fn is_text(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    [".svm", ".svmlight", ".libsvm", ".txt"].iter().any(|ending| name.ends_with(ending))
+}
+
+/// Takes labels out of names and rows, and closes the gaps.
+fn drop_labels(raw: &mut RawSamples, dropped: &[usize]) {
+    let mut place = 0;
+    let places: Vec<Option<usize>> = (0..raw.names.len())
+        .map(|label| {
+            let kept = !dropped.contains(&label);
+            place += usize::from(kept);
+            kept.then(|| place - 1)
+        })
+        .collect();
+    for part in [Some(&mut raw.train), raw.test.as_mut()].into_iter().flatten() {
+        for row in &mut part.labels {
+            *row = row.iter().filter_map(|&label| places[label]).collect();
+        }
+    }
+    let mut label = 0;
+    raw.names.retain(|_| {
+        label += 1;
+        places[label - 1].is_some()
+    });
+}
