@@ -11,14 +11,14 @@ use crate::displacement::Displacements;
 use crate::error::{Error, Result};
 use crate::grouping::Grouping;
 use crate::kernels::sealed::Kernels;
-use crate::linalg::row as row_of;
+use crate::linalg::{inner, row as row_of};
 use crate::measure::Measure;
 use crate::metric::MetricSet;
 
 /// The most labels whose table of moved mass, L × L numbers, is formed.
 const MOST_LABELS: usize = 30_000;
-/// Rounds of metric and plan, and the change of a plan at which they have settled.
-const ROUNDS: (usize, f64) = (100, 1e-6);
+/// Rounds of metric and plan, and the relative change of the moment at which they have settled.
+const ROUNDS: (usize, f64) = (200, 1e-8);
 
 /// Where the mass of true labels goes.
 ///
@@ -89,21 +89,27 @@ impl SoftTargets {
         };
         let maps = Displacements::new(&points, &weights, grouping)?;
         set.check(maps.size())?;
-        let mut metric = set.evaluate(maps.independent_moment())?.metric;
-        let mut table = table_of(&maps.cost(&metric)?, temperature);
-        // w2 has one metric; for the others metric and plan answer each other until they agree.
+        let answer = |moment: &Array2<f64>| {
+            let metric = set.evaluate(moment)?.metric;
+            Ok(table_of(&maps.cost(&metric)?, temperature))
+        };
+        let mut moment = maps.independent_moment().clone();
+        let mut table = answer(&moment)?;
+        // w2 has one metric. For the others metric and plan answer each other; the larger the moment, the smaller the next,
+        // so they may overshoot, and steps are halved until they do not.
+        let (mut step, mut before) = (1.0, f64::INFINITY);
         for _ in 0..if *set == MetricSet::W2 { 0 } else { ROUNDS.0 } {
-            let mut plan = table.t().to_owned();
-            plan.axis_iter_mut(Axis(1))
-                .zip(weights.weights())
-                .for_each(|(mut column, weight)| column *= *weight);
-            metric = set.evaluate(&moment(vectors, grouping, &plan)?)?.metric;
-            let next = table_of(&maps.cost(&metric)?, temperature);
-            let change = table.iter().zip(&next).fold(0.0_f64, |top, (x, y)| top.max((x - y).abs()));
-            table = next;
-            if change <= ROUNDS.1 {
+            let change = moment_of(vectors, grouping, &table, weights.weights())? - &moment;
+            let size = inner(&change, &change).sqrt();
+            if size <= ROUNDS.1 * inner(&moment, &moment).sqrt() {
                 break;
             }
+            if size > 0.9 * before {
+                step *= 0.5;
+            }
+            before = size;
+            moment.scaled_add(step, &change);
+            table = answer(&moment)?;
         }
         Ok(Self { moved: moved as f32, smoothing: 0.0, table: Some(table.mapv(|x| x as f32)) })
     }
@@ -165,8 +171,15 @@ fn table_of(costs: &Array2<f64>, temperature: f64) -> Array2<f64> {
     table
 }
 
-/// V of a plan whose marginals are its own.
-fn moment(vectors: &Array2<f64>, grouping: &Grouping, plan: &Array2<f64>) -> Result<Array2<f64>> {
+/// V of the plan that moves label q's weight as row q of the table says.
+fn moment_of(
+    vectors: &Array2<f64>,
+    grouping: &Grouping,
+    table: &Array2<f64>,
+    weights: &Array1<f64>,
+) -> Result<Array2<f64>> {
+    let mut plan = table.t().as_standard_layout().into_owned();
+    plan.axis_iter_mut(Axis(0)).for_each(|mut row| row *= weights);
     let marginal = |axis| Measure::new(vectors.clone(), plan.sum_axis(axis));
-    Displacements::new(&marginal(Axis(1))?, &marginal(Axis(0))?, grouping)?.moment(plan)
+    Displacements::new(&marginal(Axis(1))?, &marginal(Axis(0))?, grouping)?.moment(&plan)
 }

@@ -1,0 +1,214 @@
+//! Training, predicting and scoring with the real binary.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::Scratch;
+use serde_json::Value;
+
+/// Four classes of points in the plane; two are near each other, and so are their vectors.
+fn scratch() -> Scratch {
+    let s = Scratch::new();
+    let centres = [(0.0, 0.0), (1.0, 0.2), (6.0, 6.0), (6.5, 7.0)];
+    for (name, rows, shift) in [("train", 80_u32, 0.0), ("test", 40, 0.37)] {
+        let (mut x, mut y) = (String::from("width,height\n"), String::new());
+        for row in 0..rows {
+            let class = row as usize % 4;
+            let (dx, dy) = ((f64::from(row) * 0.7 + shift).sin(), (f64::from(row) * 1.3 + shift).cos());
+            writeln!(x, "{},{}", centres[class].0 + dx, centres[class].1 + dy).unwrap();
+            let names = ["cat", "dog", "truck", "lorry"];
+            // Some rows have two labels.
+            if row % 10 == 9 {
+                writeln!(y, "{},{}", names[class], names[class ^ 1])
+            } else {
+                writeln!(y, "{}", names[class])
+            }
+            .unwrap();
+        }
+        s.write(&format!("{name}.csv"), x);
+        s.write(&format!("{name}.txt"), y);
+    }
+    s.write("names.txt", "cat\ndog\ntruck\nlorry\n");
+    s.write("words.vec", "4 3\ncat 1 0 0.1\ndog 0.9 0.1 0\ntruck -1 0 0.2\nlorry -1 0.2 0\n");
+    s
+}
+
+const DATA: &str = "--train-x train.csv --train-y train.txt --test-x test.csv --test-y test.txt --label-names names.txt \
+                    --label-vectors words.vec";
+
+/// The last line of `rot train --json`.
+fn trained(s: &Scratch, options: &str) -> Value {
+    let out = s.out(&format!("train {DATA} --json {options}"));
+    serde_json::from_str(out.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn every_loss_learns() {
+    let s = scratch();
+    for loss in ["mix", "ce", "bce", "p", "p-power", "kl", "ds", "w2", "features", "srw", "rkp"] {
+        let found = trained(&s, &format!("--loss {loss} --epochs 60 --lr 0.05 --groups 3 --k 1"));
+        let (auc, epochs) = (found["test"]["auc"].as_f64().unwrap(), found["epochs"].as_array().unwrap());
+        assert!(auc > 0.8, "{loss}: AUC {auc}");
+        assert_eq!(epochs.len(), 60);
+        assert!(epochs[59]["loss"].as_f64() < epochs[0]["loss"].as_f64(), "{loss}");
+        assert!(found["seconds_per_epoch"].as_f64().unwrap() > 0.0);
+        assert!(found["peak_rss_bytes"].as_u64().is_none_or(|bytes| bytes > 1_000_000));
+    }
+}
+
+#[test]
+fn a_model_is_described_scored_and_predicts() {
+    let s = scratch();
+    let found = trained(&s, "--epochs 80 --lr 0.05 --out model.safetensors --standardize");
+    let text = s.out("inspect model.safetensors");
+    for part in [
+        "2 features to 4 labels, with bias, softmax",
+        "cat, dog, truck, lorry",
+        "3 numbers each",
+        "centred and scaled",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert_eq!(s.json("inspect model.safetensors")["labels"][3], "lorry");
+    // The scores of training's test rows are those of the same rows evaluated.
+    let scores = s.json("evaluate model.safetensors --x test.csv --y test.txt");
+    assert_eq!(scores, found["test"]);
+    let lines = s.out("predict model.safetensors --x test.csv --top 2");
+    assert_eq!(lines.lines().count(), 1 + 2 * 40);
+    assert_eq!(lines.lines().next(), Some("row,rank,label,probability"));
+    s.out("predict model.safetensors --x test.csv --top 2 --out best.csv");
+    assert_eq!(s.read("best.csv"), lines);
+    s.out("predict model.safetensors --x test.csv --out best.json --explain --top 2");
+    let rows: Value = serde_json::from_str(&s.read("best.json")).unwrap();
+    let labels = &rows[0]["labels"];
+    assert_eq!(rows.as_array().unwrap().len(), 40);
+    assert!(labels[0]["probability"].as_f64() >= labels[1]["probability"].as_f64());
+    s.out("predict model.safetensors --x test.csv --out all.npy");
+    assert!(s.path("all.npy").metadata().unwrap().len() > 40 * 4 * 8);
+    let printed = s.out("predict model.safetensors --x test.csv --json");
+    let first: Value = serde_json::from_str(printed.lines().next().unwrap()).unwrap();
+    assert_eq!(first["row"], 1);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_model_on_any_number_of_threads() {
+    let s = scratch();
+    let model = |name: &str, options: &str| {
+        s.out(&format!("train {DATA} --epochs 5 --batch 7 --out {name} {options}"));
+        std::fs::read(s.path(name)).unwrap()
+    };
+    let one = model("one.safetensors", "--threads 1");
+    assert!(one == model("two.safetensors", "--threads 2"));
+    assert!(one != model("other.safetensors", "--threads 2 --seed 1"));
+}
+
+#[test]
+fn a_run_killed_at_any_moment_ends_where_the_other_ends() {
+    let s = scratch();
+    let options = "--epochs 400 --batch 10 --validation 0.2 --schedule cosine";
+    s.out(&format!("train {DATA} {options} --out whole.safetensors"));
+    let line = format!("train {DATA} {options} --checkpoint run --resume --out parts.safetensors");
+    for milliseconds in [5, 20, 40, 60, 90, 120] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_rot"))
+            .current_dir(s.path("."))
+            .args(line.split_whitespace())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    s.out(&line);
+    assert!(
+        std::fs::read(s.path("whole.safetensors")).unwrap()
+            == std::fs::read(s.path("parts.safetensors")).unwrap()
+    );
+    // Only whole checkpoints remain, or what a kill left beside them.
+    let names: Vec<String> = std::fs::read_dir(s.path("run"))
+        .unwrap()
+        .map(|f| f.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(names.contains(&"checkpoint.safetensors".to_owned()), "{names:?}");
+}
+
+#[test]
+fn a_checkpoint_of_another_run_or_cut_short_is_refused() {
+    let s = scratch();
+    s.out(&format!("train {DATA} --epochs 2 --checkpoint run"));
+    let refused = |options: &str, why: &str| {
+        let message = s.refusal(&format!("train {DATA} --epochs 3 --checkpoint run --resume {options}"));
+        assert!(message.contains("checkpoint.safetensors") && message.contains(why), "{message}");
+    };
+    refused("--loss ce", "another loss");
+    refused("--lr 0.5", "other settings");
+    refused("--standardize", "other data");
+    let path = s.path("run/checkpoint.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    refused("", "cut short");
+    std::fs::write(&path, "something else").unwrap();
+    refused("", "no safetensors file");
+}
+
+#[test]
+fn protocols_set_what_the_paper_says() {
+    let s = scratch();
+    for (protocol, set) in [("paper", "p"), ("authors-code", "p-power")] {
+        let found = trained(&s, &format!("--loss p --groups 3 --protocol {protocol}"));
+        let about = &found["about"];
+        assert!(about["robust"]["set"][set]["k"] == 1, "{about}");
+        assert_eq!(about["robust"]["entropy"], 0.02);
+        assert_eq!(about["robust"]["oracle_entropy"], 0.2);
+        let training = &about["training"];
+        assert_eq!(training["epochs"], 200);
+        assert_eq!(training["learning_rate"], 1.0);
+        assert_eq!(training["reduction"], "sum");
+        assert_eq!(training["start"], 1.0);
+        assert_eq!(training["bias"], false);
+        assert_eq!(training["weight_decay"], 0.0005);
+        assert_eq!(training["batch"], 150);
+    }
+    // Doubly stochastic rows that sum to 1/r: costs 1/r as large at the same entropies.
+    let about = trained(&s, "--loss ds --groups 3 --protocol authors-code --epochs 1")["about"].clone();
+    assert!((about["mix_ot"].as_f64().unwrap() - 1.0 / 3.0).abs() < 1e-15);
+    assert!((about["robust"]["entropy"].as_f64().unwrap() - 0.06).abs() < 1e-15);
+    assert!((about["robust"]["oracle_entropy"].as_f64().unwrap() - 0.6).abs() < 1e-15);
+}
+
+#[test]
+fn labels_without_vectors_and_rows_without_labels_are_dealt_with_as_asked() {
+    let s = scratch();
+    s.write("few.vec", "cat 1 0\ndog 0.5 0.5\ntruck 0 1\n");
+    let line = "train --train-x train.csv --train-y train.txt --label-names names.txt --label-vectors few.vec --epochs 1";
+    let message = s.refusal(line);
+    assert!(
+        message.contains("1 of 4 labels have no vector: lorry") && message.contains("--missing"),
+        "{message}"
+    );
+    let last = |line: &str| -> Value { serde_json::from_str(s.out(line).lines().last().unwrap()).unwrap() };
+    assert_eq!(last(&format!("{line} --json --missing zero"))["labels"], 4);
+    let message = s.refusal(&format!("{line} --missing drop"));
+    assert!(message.contains("16 of 80 rows have no label") && message.contains("--empty skip"), "{message}");
+    let dropped = last(&format!("{line} --json --missing drop --empty skip"));
+    assert_eq!((&dropped["labels"], &dropped["rows"]), (&Value::from(3), &Value::from(64)));
+}
+
+#[test]
+fn sparse_text_and_its_test_rows_are_counted_alike() {
+    let s = scratch();
+    // The training file counts from 0; nothing in the test file says so.
+    let (mut train, mut test) = (String::new(), String::new());
+    for row in 0..40 {
+        writeln!(train, "{} {}:1", row % 2, row % 2).unwrap();
+    }
+    writeln!(test, "1 1:1\n1 1:1\n").unwrap();
+    s.write("train.svm", train);
+    s.write("test.svm", test);
+    s.out("train --xmc train.svm test.svm --epochs 50 --lr 0.1 --out model.safetensors --loss ce");
+    assert_eq!(s.json("evaluate model.safetensors --x test.svm")["accuracy"], 1.0);
+}
