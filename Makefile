@@ -1,5 +1,5 @@
 # Everything a fresh machine with Rust needs: make demo, make test.
-.PHONY: demo test bench lint docs
+.PHONY: demo test bench bench-learning lint docs
 
 demo:
 	cargo run --release --locked --quiet --package rot-cli -- demo
@@ -11,6 +11,10 @@ test:
 # Against POT, OTT-JAX and numpy, in an environment of its own; writes benchmarks/RESULTS.md.
 bench:
 	python3 benchmarks/peers.py
+
+# Seconds an epoch of rot train, and how they grow; writes benchmarks/LEARNING.md.
+bench-learning:
+	python3 benchmarks/learning.py
 
 lint:
 	cargo fmt --all --check

@@ -23,6 +23,11 @@ use crate::training_data::{DataOptions, Samples};
 
 /// The checkpoint within its folder.
 const CHECKPOINT: &str = "checkpoint.safetensors";
+/// What is held out of at least so many rows where nothing else is asked for, and how long a better epoch is waited for.
+const HELD_OUT: (f64, usize) = (0.1, 200);
+const PATIENCE: usize = 10;
+/// Epochs with rows held out, which end a run by themselves.
+const EPOCHS: usize = 200;
 /// Lines of progress where there is no terminal to draw a bar on.
 const LINES: usize = 10;
 
@@ -59,7 +64,7 @@ struct TrainingOptions {
     /// Rows a step [default: 150]
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
-    /// Passes over the data [default: 30]
+    /// The most passes over the data [default: 200 where rows are held out, 30 where none are]
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
     /// λ in λ‖W‖², added once a batch [default: 0]
@@ -77,11 +82,12 @@ struct TrainingOptions {
     /// Seed of samples, of random groups and of the order of rows
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Part of the training rows to hold out; the weights of the epoch with the best AUC on them are kept
+    /// Part of the training rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are kept
+    /// [default: 0.1 of at least 200 rows, else 0]
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     validation: Option<f64>,
-    /// Stop after this many epochs without a better AUC on the rows held out
-    #[arg(long, value_name = "N", requires = "validation")]
+    /// Stop after this many epochs without a better AUC on the rows held out [default: 10]
+    #[arg(long, value_name = "N")]
     patience: Option<usize>,
     /// Train as the paper does; options that are given still count
     #[arg(long, value_enum)]
@@ -127,7 +133,7 @@ impl Train {
     /// Trains, scores and saves.
     pub fn run(mut self) -> Result<(), Failure> {
         self.training.threads.map_or(Ok(()), set_threads)?;
-        let settings = self.training.settings()?;
+        self.training.settings(true)?;
         self.check_outputs()?;
         if self.training.protocol.is_some() {
             self.data.draw_as_in_the_paper();
@@ -135,13 +141,15 @@ impl Train {
         let seed = self.training.seed;
         let samples = self.data.read(seed)?;
         let Samples { train, test, label_names, label_vectors, standardisation, first_index } = samples;
-        let (train, validation) = match self.training.validation {
+        let (train, validation) = match self.training.held_out(train.rows()) {
             None => (train, None),
             Some(part) => {
                 let (train, held) = train.split(part, seed)?;
                 (train, Some(held))
             }
         };
+        let settings = self.training.settings(validation.is_some())?;
+        let epochs = settings.epochs;
         let (objective, about) = self.loss.read(
             &self.sets,
             self.training.protocol,
@@ -158,7 +166,7 @@ impl Train {
         };
         let mut trainer = Trainer::new(&train, validation.as_ref(), &objective, settings)?;
         let checkpoint = self.open_checkpoint(&mut trainer)?;
-        self.train(&mut trainer, checkpoint.as_deref())?;
+        self.train(&mut trainer, epochs, checkpoint.as_deref())?;
         let (history, best_epoch) = (trainer.history().to_vec(), trainer.best_epoch());
         let mut model = trainer.into_model(label_names)?;
         model.standardisation = standardisation;
@@ -203,8 +211,7 @@ impl Train {
         Ok(Some(path))
     }
 
-    fn train(&self, trainer: &mut Trainer, checkpoint: Option<&Path>) -> Result<(), Failure> {
-        let epochs = self.training.settings()?.epochs;
+    fn train(&self, trainer: &mut Trainer, epochs: usize, checkpoint: Option<&Path>) -> Result<(), Failure> {
         let bar = progress_bar(epochs, self.json);
         bar.set_position(trainer.history().len() as u64);
         let interrupt = interrupt();
@@ -297,7 +304,17 @@ impl Train {
 }
 
 impl TrainingOptions {
-    fn settings(&self) -> Result<TrainSettings, Failure> {
+    /// The part of the rows to hold out.
+    fn held_out(&self, rows: usize) -> Option<f64> {
+        match self.validation {
+            None if self.protocol.is_none() && rows >= HELD_OUT.1 => Some(HELD_OUT.0),
+            None => None,
+            Some(part) => (part != 0.0).then_some(part),
+        }
+    }
+
+    /// The settings, for a run with rows held out or without.
+    fn settings(&self, validated: bool) -> Result<TrainSettings, Failure> {
         let paper = self.protocol.is_some();
         let base = if paper {
             TrainSettings {
@@ -310,6 +327,8 @@ impl TrainingOptions {
                 reduction: Reduction::Sum,
                 ..TrainSettings::default()
             }
+        } else if validated {
+            TrainSettings { epochs: EPOCHS, ..TrainSettings::default() }
         } else {
             TrainSettings::default()
         };
@@ -345,7 +364,7 @@ impl TrainingOptions {
                 Some(ReductionName::Sum) => Reduction::Sum,
             },
             seed: self.seed,
-            patience: self.patience,
+            patience: self.patience.or(validated.then_some(PATIENCE)),
         };
         settings.check().map_err(|error: Error| Failure::about("training", &error))?;
         Ok(settings)

@@ -102,7 +102,7 @@ fn options_out_of_range() {
         ("--target-transport 0.5 --target-temperature 0", vec!["--target-temperature", "positive"]),
         ("--label-smoothing -0.1", vec!["--label-smoothing", "-0.1"]),
         ("--validation 1.5", vec!["--validation", "1.5"]),
-        ("--patience 3", vec!["--validation"]),
+        ("--patience 3", vec!["--patience", "no rows are held out"]),
         ("--per-class 3", vec!["--per-class", "2 rows of label 0", "3"]),
         ("--test-per-class 1", vec!["--test-per-class", "none"]),
         ("--threads 0", vec!["--threads", "at least 1"]),

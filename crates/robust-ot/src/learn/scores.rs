@@ -29,9 +29,9 @@ pub struct Scores {
     pub map: Option<f64>,
     /// The share of rows whose best label is true.
     pub accuracy: f64,
-    /// The share of the best three labels that are true.
+    /// The share of the best three labels that are true, where rows have several.
     pub precision_at_3: Option<f64>,
-    /// The share of the best five labels that are true.
+    /// The share of the best five labels that are true, where rows have several.
     pub precision_at_5: Option<f64>,
     /// How far mistakes are from the truth: `expected_cost` where rows have one label, `top_cost` where they have several.
     pub semantic_cost: Option<f64>,
@@ -60,7 +60,11 @@ impl Scores {
         vectors: Option<&Array2<f64>>,
     ) -> Result<Self> {
         let ranking = rank(probabilities, truth)?;
-        let few = |k: usize| (k <= truth.labels()).then(|| precision_at(probabilities, truth, k)).transpose();
+        let single = (0..truth.rows()).all(|row| truth.row(row).len() == 1);
+        let few = |k: usize| {
+            let told = !single && k <= truth.labels();
+            told.then(|| precision_at(probabilities, truth, k)).transpose()
+        };
         let cost = |k: usize| match vectors {
             Some(vectors) if k <= truth.labels() => {
                 top_cost(probabilities, truth, vectors.view(), k).map(Some)
@@ -70,7 +74,6 @@ impl Scores {
         let expected =
             vectors.map(|vectors| expected_cost(probabilities, truth, vectors.view())).transpose()?;
         let (top_1_cost, top_5_cost) = (cost(1)?, cost(FEW)?);
-        let single = (0..truth.rows()).all(|row| truth.row(row).len() == 1);
         Ok(Self {
             auc: Some(ranking.auc).filter(|auc| auc.is_finite()),
             map: Some(ranking.average_precision).filter(|map| map.is_finite()),

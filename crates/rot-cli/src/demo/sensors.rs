@@ -1,4 +1,4 @@
-//! `rot demo`: three samples of eight sensors. Plain transport finds two changes equally large; the robust metric
+//! Three samples of eight sensors. Plain transport finds two changes equally large; the robust metric
 //! tells them apart and names the sensors.
 
 use std::io::{self, Write};
@@ -12,9 +12,9 @@ use crate::output::TABLE_STYLE;
 
 /// Made by tools/make_demo_data.py.
 const SAMPLES: [(&str, &str); 3] = [
-    ("monday", include_str!("../assets/demo/1-monday.csv")),
-    ("tuesday", include_str!("../assets/demo/2-tuesday.csv")),
-    ("wednesday", include_str!("../assets/demo/3-wednesday.csv")),
+    ("monday", include_str!("../../assets/demo/1-monday.csv")),
+    ("tuesday", include_str!("../../assets/demo/2-tuesday.csv")),
+    ("wednesday", include_str!("../../assets/demo/3-wednesday.csv")),
 ];
 
 /// Compares the samples and says what each distance shows.
