@@ -8,8 +8,8 @@ use robust_ot::learn::{Model, Output};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::loss_options::describe_loss;
 use crate::score_table::score_table;
-use crate::train::describe_loss;
 
 /// How many labels are listed by name.
 const LISTED: usize = 10;

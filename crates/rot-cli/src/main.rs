@@ -19,11 +19,13 @@ mod output;
 mod pairwise;
 mod predict;
 mod protocol;
+mod raw_samples;
 mod score_table;
 mod signal;
 mod test_data;
 mod train;
 mod training_data;
+mod training_options;
 
 use std::process::ExitCode;
 

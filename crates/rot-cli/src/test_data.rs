@@ -8,7 +8,8 @@ use robust_ot::learn::Model;
 use robust_ot::loss::Targets;
 
 use crate::failure::Failure;
-use crate::training_data::{Empty, is_text};
+use crate::raw_samples::is_text;
+use crate::training_data::Empty;
 
 /// Which rows to predict.
 #[derive(Debug, Clone, Args)]

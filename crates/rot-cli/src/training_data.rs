@@ -5,20 +5,15 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use ndarray::{Array2, Axis};
 use robust_ot::Error;
-use robust_ot::data::{
-    Features, LabelFile, LabelVectors, read_features, read_idx, read_idx_labels, read_label_names,
-    read_labelled, read_labels,
-};
+use robust_ot::data::{LabelFile, LabelVectors, read_features, read_label_names, read_labels};
 use robust_ot::learn::{Dataset, Standardisation, sample_per_class};
 use robust_ot::loss::Targets;
 
 use crate::failure::Failure;
+use crate::raw_samples::{Raw, RawSamples, drop_labels, is_text, numbered, read_indexed, read_mnist};
 
 /// How many labels are listed by name.
 const LISTED: usize = 20;
-/// The names of MNIST's classes, so that word vectors find them.
-const DIGITS: [&str; 10] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
-
 /// What is done about a label without a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Missing {
@@ -97,21 +92,6 @@ pub struct Samples {
     pub first_index: Option<usize>,
 }
 
-/// Rows as they are in files.
-struct Raw {
-    place: PathBuf,
-    features: Features,
-    labels: Vec<Vec<usize>>,
-}
-
-/// Both parts, and what the labels are called.
-struct RawSamples {
-    train: Raw,
-    test: Option<Raw>,
-    names: Vec<String>,
-    first_index: Option<usize>,
-}
-
 impl DataOptions {
     /// The files that are read.
     pub fn inputs(&self) -> Vec<&Path> {
@@ -166,14 +146,7 @@ impl DataOptions {
     fn read_raw(&self) -> Result<RawSamples, Failure> {
         let names = self.label_names.as_deref().map(read_label_names).transpose()?;
         if let Some(folder) = &self.mnist {
-            let read = |part: &str| read_mnist(folder, part);
-            let names = DIGITS.map(str::to_owned).to_vec();
-            return Ok(RawSamples {
-                train: read("train")?,
-                test: Some(read("t10k")?),
-                names,
-                first_index: None,
-            });
+            return read_mnist(folder);
         }
         if let Some(files) = &self.xmc {
             return read_indexed(&files[0], Some(&files[1]), names);
@@ -344,82 +317,4 @@ fn check_width(train: &Dataset, test: &Dataset) -> Result<(), Failure> {
     Err(Failure::Input(format!(
         "--test-x must have the {wanted} features of the training rows, but has {found}"
     )))
-}
-
-fn read_mnist(folder: &Path, part: &str) -> Result<Raw, Failure> {
-    let find = |what: &str| {
-        let plain = folder.join(format!("{part}-{what}-ubyte"));
-        let zipped = folder.join(format!("{part}-{what}-ubyte.gz"));
-        if plain.exists() || !zipped.exists() { plain } else { zipped }
-    };
-    let (images, labels) = (find("images-idx3"), find("labels-idx1"));
-    let features = Features::Dense(read_idx(&images)?.into_rows());
-    let labels = read_idx_labels(&labels)?.into_iter().map(|label| vec![label]).collect();
-    Ok(Raw { place: images, features, labels })
-}
-
-/// Files whose labels are indices, named by a file or numbered.
-fn read_indexed(
-    train: &Path,
-    test: Option<&Path>,
-    names: Option<Vec<String>>,
-) -> Result<RawSamples, Failure> {
-    let mut parts = vec![(train, read_labelled(train)?)];
-    if let Some(test) = test {
-        parts.push((test, read_labelled(test)?));
-    }
-    let first_index = parts.iter().map(|(_, part)| part.first_index).min();
-    if first_index == Some(0) {
-        parts.iter_mut().for_each(|(_, part)| part.count_from_zero());
-    }
-    let columns = parts.iter().map(|(_, part)| part.features.columns()).max().unwrap_or(0);
-    let count = parts.iter().map(|(_, part)| part.label_count).max().unwrap_or(0);
-    if let Some(names) = names.as_ref().filter(|names| names.len() < count) {
-        let (place, found) = (train.display(), names.len());
-        let message = format!("--label-names must name all {count} labels of {place}, but has {found} lines");
-        return Err(Failure::Input(message));
-    }
-    let mut raw = parts.into_iter().map(|(place, part)| {
-        let mut features = Features::Sparse(part.features);
-        // A file knows only of the columns it uses.
-        if !part.had_header {
-            features.widen(columns);
-        }
-        Raw { place: place.to_owned(), features, labels: part.labels }
-    });
-    let train = raw.next().ok_or_else(|| Failure::Other("no training rows were read".into()))?;
-    Ok(RawSamples { train, test: raw.next(), names: names.unwrap_or_else(|| numbered(count)), first_index })
-}
-
-fn numbered(count: usize) -> Vec<String> {
-    (0..count).map(|label| label.to_string()).collect()
-}
-
-/// Whether features and labels are in one file.
-pub fn is_text(path: &Path) -> bool {
-    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-    let name = name.strip_suffix(".gz").unwrap_or(&name);
-    [".svm", ".svmlight", ".libsvm", ".txt"].iter().any(|ending| name.ends_with(ending))
-}
-
-/// Takes labels out of names and rows, and closes the gaps.
-fn drop_labels(raw: &mut RawSamples, dropped: &[usize]) {
-    let mut place = 0;
-    let places: Vec<Option<usize>> = (0..raw.names.len())
-        .map(|label| {
-            let kept = !dropped.contains(&label);
-            place += usize::from(kept);
-            kept.then(|| place - 1)
-        })
-        .collect();
-    for part in [Some(&mut raw.train), raw.test.as_mut()].into_iter().flatten() {
-        for row in &mut part.labels {
-            *row = row.iter().filter_map(|&label| places[label]).collect();
-        }
-    }
-    let mut label = 0;
-    raw.names.retain(|_| {
-        label += 1;
-        places[label - 1].is_some()
-    });
 }

@@ -4,6 +4,7 @@
 //! [`Model`] what comes of it. The same seed gives the same weights, bit for bit, whatever the number of threads, and
 //! whether or not the run was interrupted and went on from a checkpoint.
 
+mod checkpoint;
 mod dataset;
 mod fingerprint;
 mod linear;

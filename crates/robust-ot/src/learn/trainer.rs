@@ -1,6 +1,5 @@
 //! The loop: batches of an epoch, epochs of a run, and where it stands between them.
 
-use std::path::Path;
 use std::time::Instant;
 
 use ndarray::{Array2, ArrayView2};
@@ -10,13 +9,11 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::dataset::Dataset;
-use super::fingerprint::Fingerprint;
 use super::linear::{self, Batch, block_len};
 use super::model::{Model, probabilities};
 use super::objective::{Objective, ObjectiveRoom};
-use super::optimizer::{Parameters, Schedule, Step};
+use super::optimizer::{Parameters, Step};
 use super::settings::TrainSettings;
-use super::tensors::{self, Kind, Tensor};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::kernels::sealed::Kernels;
@@ -67,47 +64,30 @@ pub struct Epoch {
 /// ```
 #[derive(Debug)]
 pub struct Trainer<'a> {
-    train: &'a Dataset,
-    validation: Option<&'a Dataset>,
-    objective: &'a Objective,
-    settings: TrainSettings,
-    state: State,
+    pub(super) train: &'a Dataset,
+    pub(super) validation: Option<&'a Dataset>,
+    pub(super) objective: &'a Objective,
+    pub(super) settings: TrainSettings,
+    pub(super) state: State,
     room: Room,
 }
 
 /// Everything that the rest of a run depends on.
 #[derive(Debug, Clone, PartialEq)]
-struct State {
-    weights: Parameters,
-    bias: Option<Parameters>,
-    progress: Progress,
+pub(super) struct State {
+    pub(super) weights: Parameters,
+    pub(super) bias: Option<Parameters>,
+    pub(super) progress: Progress,
     /// The weights and biases of the best epoch, where there is validation.
-    best: Option<(Vec<f32>, Vec<f32>)>,
+    pub(super) best: Option<(Vec<f32>, Vec<f32>)>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Progress {
-    steps: u64,
-    epochs: Vec<Epoch>,
+pub(super) struct Progress {
+    pub(super) steps: u64,
+    pub(super) epochs: Vec<Epoch>,
     /// The epoch with the largest validation AUC, and that AUC.
-    best: Option<(usize, f64)>,
-}
-
-/// What a checkpoint says of itself.
-#[derive(Debug, Serialize, Deserialize)]
-struct Document {
-    /// What the run is of: a checkpoint goes on with nothing else.
-    run: Run,
-    progress: Progress,
-}
-
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Run {
-    settings: TrainSettings,
-    /// A hash of the loss.
-    objective: String,
-    /// A hash of features and labels, of training and validation.
-    data: String,
+    pub(super) best: Option<(usize, f64)>,
 }
 
 #[derive(Debug)]
@@ -304,82 +284,6 @@ impl<'a> Trainer<'a> {
             best.unwrap_or_else(|| (weights.values, bias.map(|bias| bias.values).unwrap_or_default()));
         let weights = as_matrix(weights, self.objective.labels());
         Model::new(weights, has_bias.then_some(bias), self.objective.output(), label_names)
-    }
-
-    /// Writes everything that the rest of the run depends on, whole or not at all.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        let State { weights, bias, progress, best } = &self.state;
-        let mut tensors = Vec::new();
-        let mut put =
-            |name: &str, numbers: &[f32]| tensors.push(Tensor::single(name, &[numbers.len()], numbers));
-        for (name, parameters) in [("weights", Some(weights)), ("bias", bias.as_ref())] {
-            let Some(Parameters { values, first, second, .. }) = parameters else { continue };
-            put(name, values);
-            put(&format!("{name}.first"), first);
-            put(&format!("{name}.second"), second);
-        }
-        if let Some((weights, bias)) = best {
-            put("best.weights", weights);
-            put("best.bias", bias);
-        }
-        let document = Document { run: self.run(), progress: progress.clone() };
-        tensors::write(path, Kind::Checkpoint, &document, &tensors)
-    }
-
-    /// Goes on where a checkpoint of the same run was written.
-    ///
-    /// # Errors
-    /// When the file cannot be read, is not a checkpoint of ours, or is of other data or settings.
-    pub fn restore(&mut self, path: &Path) -> Result<()> {
-        let file = tensors::read::<Document>(path, Kind::Checkpoint)?;
-        let (Document { run, progress }, own) = (&file.document, self.run());
-        let other = |what: &str| Err(file.refuse(format!("must be of this run, but is one with {what}")));
-        if run.data != own.data {
-            return other("other data");
-        }
-        if run.objective != own.objective {
-            return other("another loss");
-        }
-        if run.settings != own.settings {
-            return other("other settings of the optimiser, batches, seed or epochs");
-        }
-        let fill = |name: &str, numbers: &mut Vec<f32>| {
-            *numbers = file.single(name, &[numbers.len()])?;
-            Ok::<_, Error>(())
-        };
-        let mut state = self.state.clone();
-        for (name, parameters) in [("weights", Some(&mut state.weights)), ("bias", state.bias.as_mut())] {
-            let Some(Parameters { values, first, second, .. }) = parameters else { continue };
-            fill(name, values)?;
-            fill(&format!("{name}.first"), first)?;
-            fill(&format!("{name}.second"), second)?;
-        }
-        if progress.best.is_some() {
-            let mut best =
-                (state.weights.values.clone(), state.bias.as_ref().map_or(Vec::new(), |b| b.values.clone()));
-            fill("best.weights", &mut best.0)?;
-            fill("best.bias", &mut best.1)?;
-            state.best = Some(best);
-        }
-        state.progress = progress.clone();
-        self.state = state;
-        Ok(())
-    }
-
-    fn run(&self) -> Run {
-        let mut settings = self.settings.clone();
-        if settings.schedule == Schedule::Constant {
-            // Nothing before the last epoch depends on which one is last, so a run may be made longer.
-            settings.epochs = 0;
-        }
-        let mut data = Fingerprint::default();
-        for part in [Some(self.train), self.validation].into_iter().flatten() {
-            data.add_dataset(part);
-        }
-        Run { settings, objective: self.objective.fingerprint().hex(), data: data.hex() }
     }
 }
 

@@ -1,0 +1,107 @@
+//! Where a run stands, in a file: everything that the rest of it depends on.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::fingerprint::Fingerprint;
+use super::optimizer::{Parameters, Schedule};
+use super::settings::TrainSettings;
+use super::tensors::{self, Kind, Tensor};
+use super::trainer::{Progress, State, Trainer};
+use crate::error::{Error, Result};
+
+/// What a checkpoint says of itself.
+#[derive(Debug, Serialize, Deserialize)]
+struct Document {
+    /// What the run is of: a checkpoint goes on with nothing else.
+    run: Run,
+    progress: Progress,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Run {
+    settings: TrainSettings,
+    /// A hash of the loss.
+    objective: String,
+    /// A hash of features and labels, of training and validation.
+    data: String,
+}
+
+impl Trainer<'_> {
+    /// Writes everything that the rest of the run depends on, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let State { weights, bias, progress, best } = &self.state;
+        let mut tensors = Vec::new();
+        let mut put =
+            |name: &str, numbers: &[f32]| tensors.push(Tensor::single(name, &[numbers.len()], numbers));
+        for (name, parameters) in [("weights", Some(weights)), ("bias", bias.as_ref())] {
+            let Some(Parameters { values, first, second, .. }) = parameters else { continue };
+            put(name, values);
+            put(&format!("{name}.first"), first);
+            put(&format!("{name}.second"), second);
+        }
+        if let Some((weights, bias)) = best {
+            put("best.weights", weights);
+            put("best.bias", bias);
+        }
+        let document = Document { run: self.run(), progress: progress.clone() };
+        tensors::write(path, Kind::Checkpoint, &document, &tensors)
+    }
+
+    /// Goes on where a checkpoint of the same run was written.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is not a checkpoint of ours, or is of other data or settings.
+    pub fn restore(&mut self, path: &Path) -> Result<()> {
+        let file = tensors::read::<Document>(path, Kind::Checkpoint)?;
+        let (Document { run, progress }, own) = (&file.document, self.run());
+        let other = |what: &str| Err(file.refuse(format!("must be of this run, but is one with {what}")));
+        if run.data != own.data {
+            return other("other data");
+        }
+        if run.objective != own.objective {
+            return other("another loss");
+        }
+        if run.settings != own.settings {
+            return other("other settings of the optimiser, batches, seed or epochs");
+        }
+        let fill = |name: &str, numbers: &mut Vec<f32>| {
+            *numbers = file.single(name, &[numbers.len()])?;
+            Ok::<_, Error>(())
+        };
+        let mut state = self.state.clone();
+        for (name, parameters) in [("weights", Some(&mut state.weights)), ("bias", state.bias.as_mut())] {
+            let Some(Parameters { values, first, second, .. }) = parameters else { continue };
+            fill(name, values)?;
+            fill(&format!("{name}.first"), first)?;
+            fill(&format!("{name}.second"), second)?;
+        }
+        if progress.best.is_some() {
+            let mut best =
+                (state.weights.values.clone(), state.bias.as_ref().map_or(Vec::new(), |b| b.values.clone()));
+            fill("best.weights", &mut best.0)?;
+            fill("best.bias", &mut best.1)?;
+            state.best = Some(best);
+        }
+        state.progress = progress.clone();
+        self.state = state;
+        Ok(())
+    }
+
+    fn run(&self) -> Run {
+        let mut settings = self.settings.clone();
+        if settings.schedule == Schedule::Constant {
+            // Nothing before the last epoch depends on which one is last, so a run may be made longer.
+            settings.epochs = 0;
+        }
+        let mut data = Fingerprint::default();
+        for part in [Some(self.train), self.validation].into_iter().flatten() {
+            data.add_dataset(part);
+        }
+        Run { settings, objective: self.objective.fingerprint().hex(), data: data.hex() }
+    }
+}
