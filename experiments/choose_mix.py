@@ -19,7 +19,7 @@ import numpy as np
 
 ROT = Path(__file__).parents[1] / "target" / "release" / "rot"
 DIGITS = "zero one two three four five six seven eight nine".split()
-OPTIONS = ["--loss ce", "--loss mix --mix-ot 1", "--loss mix --mix-ot 2", "--loss mix", "--loss mix --groups 20"]
+OPTIONS = ["--loss ce", "--loss mix --mix-ot 2", "--loss mix", "--loss mix --groups 20"]
 
 
 def split_arrays(folder: Path, x, y, held: int, rng) -> None:
@@ -79,8 +79,8 @@ def prepare(name: str, data: Path, folder: Path, rng) -> str:
     )
 
 
-def scores(options: str) -> list[float]:
-    done = subprocess.run(f"{ROT} train --json {options}".split(), capture_output=True, text=True, check=True)
+def scores(rot: Path, options: str) -> list[float]:
+    done = subprocess.run(f"{rot} train --json {options}".split(), capture_output=True, text=True, check=True)
     test = json.loads(done.stdout.splitlines()[-1])["test"]
     return [test[key] for key in ("auc", "map", "accuracy", "semantic_cost")]
 
@@ -88,6 +88,7 @@ def scores(options: str) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
+    parser.add_argument("--rot", type=Path, default=ROT)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sets", default="mnist,animals,corel5k,flickr8k,delicious")
     parser.add_argument("options", nargs="*", default=OPTIONS)
@@ -98,7 +99,7 @@ def main() -> None:
             files = prepare(name, chosen.data, Path(folder), np.random.default_rng(1))
             base = None
             for options in chosen.options:
-                found = np.array([scores(f"{files} {options} --seed {seed}") for seed in range(chosen.seeds)])
+                found = np.array([scores(chosen.rot, f"{files} {options} --seed {seed}") for seed in range(chosen.seeds)])
                 base = found if base is None else base
                 gain = found - base
                 error = gain.std(axis=0) / max(1, chosen.seeds - 1) ** 0.5

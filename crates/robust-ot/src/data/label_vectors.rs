@@ -20,8 +20,9 @@ pub struct LabelVectors {
 impl LabelVectors {
     /// Finds the vectors of these labels among word vectors in text, gzipped or not, or reads them row by row from `.npy`.
     ///
-    /// A label is looked up by its name, then with `_` for spaces, then both in lower case; after that it is the average of
-    /// the vectors of its words, if all have one.
+    /// A label is looked up by its name, then with `_` for spaces, then both in lower case; then in the same ways without the
+    /// prefix up to a `_` that all names share, if they do (`TAG_sea`, `TAG_ship`); after that it is the average of the
+    /// vectors of its words, if all have one.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -40,7 +41,8 @@ impl LabelVectors {
         if extension(path) == "npy" {
             return Self::read_rows(path, names.len());
         }
-        let spellings: Vec<Spellings> = names.iter().map(|name| Spellings::of(name)).collect();
+        let shared = shared_prefix(names);
+        let spellings: Vec<Spellings> = names.iter().map(|name| Spellings::of(name, shared)).collect();
         let wanted: HashSet<&str> = spellings.iter().flat_map(Spellings::all).collect();
         let embeddings = Embeddings::read(path, &wanted)?;
         let mut vectors = Array2::zeros((names.len(), embeddings.dim()));
@@ -76,6 +78,18 @@ impl LabelVectors {
     }
 }
 
+/// Bytes up to the last `_` that all names share and that leaves something of each: what all have tells none apart.
+fn shared_prefix(names: &[String]) -> usize {
+    let Some((first, others)) = names.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return 0;
+    };
+    let agree = |name: &String| first.bytes().zip(name.bytes()).take_while(|(x, y)| x == y).count();
+    let shared = others.iter().map(agree).min().unwrap_or(0);
+    let shortest = names.iter().map(String::len).min().unwrap_or(0);
+    let shared = shared.min(shortest.saturating_sub(1));
+    first.as_bytes()[..shared].iter().rposition(|&byte| byte == b'_').map_or(0, |place| place + 1)
+}
+
 /// How a label may be written among the words.
 struct Spellings {
     /// In one piece, the likeliest first.
@@ -85,13 +99,16 @@ struct Spellings {
 }
 
 impl Spellings {
-    fn of(name: &str) -> Self {
-        let joined = name.replace(' ', "_");
-        let lower = [name.to_lowercase(), joined.to_lowercase()];
-        let words = name.split([' ', '_', '-', '/']).filter(|word| !word.is_empty());
+    fn of(name: &str, shared: usize) -> Self {
+        let own = &name[shared..];
+        let ways = |name: &str| {
+            let joined = name.replace(' ', "_");
+            [name.to_owned(), joined.clone(), name.to_lowercase(), joined.to_lowercase()]
+        };
+        let words = own.split([' ', '_', '-', '/']).filter(|word| !word.is_empty());
         Self {
             words: words.map(|word| [word.to_owned(), word.to_lowercase()]).collect(),
-            whole: [name.to_owned(), joined].into_iter().chain(lower).collect(),
+            whole: ways(name).into_iter().chain(ways(own)).collect(),
         }
     }
 
@@ -122,6 +139,16 @@ mod tests {
         let path = dir.path().join("w.vec");
         std::fs::write(&path, bytes).unwrap();
         LabelVectors::read(&path, &names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_all_names_begin_with_is_left_out() {
+        let text = b"tag 9 9\nsea 1 0\nship 0 1\nsea_ship 3 3\n";
+        let found = read(text, &["TAG_sea", "TAG_Ship", "TAG_sea ship", "TAG_ship-sea"]).unwrap();
+        assert_eq!(found.vectors, array![[1.0, 0.0], [0.0, 1.0], [3.0, 3.0], [0.5, 0.5]]);
+        // Of one name nothing is shared, and nothing is left out that would leave nothing.
+        assert_eq!(read(text, &["tag_sea"]).unwrap().vectors, array![[5.0, 4.5]]);
+        assert_eq!(read(text, &["sea_", "sea_ship"]).unwrap().vectors, array![[1.0, 0.0], [3.0, 3.0]]);
     }
 
     #[test]
