@@ -3,7 +3,7 @@
 Each training set is split once; the held-out part is what is scored. On the rest, `rot train` runs with its defaults
 (which hold out a tenth of their own for early stopping) for several seeds, with cross-entropy and with the mix.
 
-Run: cargo build --release, then python3 experiments/choose_mix.py DATA [--seeds N] [--sets mnist,animals,…] [OPTIONS …]
+Run: cargo build --release, then python3 experiments/choose_mix.py DATA [--seeds N] [--sets mnist,animals,…]
 DATA has the folders animals, corel5k, delicious, flickr8k, mnist and labels. Needs numpy.
 """
 
@@ -91,14 +91,14 @@ def main() -> None:
     parser.add_argument("--rot", type=Path, default=ROT)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sets", default="mnist,animals,corel5k,flickr8k,delicious")
-    parser.add_argument("options", nargs="*", default=OPTIONS)
+    parser.add_argument("--try", dest="options", action="append", help="options of rot train, such as --try='--loss ce'")
     chosen = parser.parse_args()
     print("| data | options | AUC | mAP | accuracy | semantic cost |\n|---|---|---|---|---|---|")
     for name in chosen.sets.split(","):
         with tempfile.TemporaryDirectory() as folder:
             files = prepare(name, chosen.data, Path(folder), np.random.default_rng(1))
             base = None
-            for options in chosen.options:
+            for options in chosen.options or OPTIONS:
                 found = np.array([scores(chosen.rot, f"{files} {options} --seed {seed}") for seed in range(chosen.seeds)])
                 base = found if base is None else base
                 gain = found - base

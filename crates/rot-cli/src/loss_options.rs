@@ -89,6 +89,9 @@ pub struct LossOptions {
     /// Sinkhorn iterations of each linear problem
     #[arg(long, value_name = "N", default_value_t = 10)]
     sinkhorn_iterations: usize,
+    /// Seed of --grouping random [default: --seed]
+    #[arg(long, value_name = "N")]
+    group_seed: Option<u64>,
     /// Part of each true label's mass that moves to its neighbours in the targets of cross-entropy
     #[arg(long, value_name = "BETA", default_value_t = 0.0, allow_negative_numbers = true)]
     target_transport: f64,
@@ -113,7 +116,7 @@ impl LossOptions {
         targets: &Targets,
         vectors: Option<&Array2<f64>>,
     ) -> Result<(Objective, About), Failure> {
-        let labels = targets.labels();
+        let (labels, seed) = (targets.labels(), self.group_seed.unwrap_or(seed));
         let one_hot;
         let vectors = if let Some(vectors) = vectors {
             vectors

@@ -20,6 +20,7 @@ mod pairwise;
 mod predict;
 mod protocol;
 mod raw_samples;
+mod reproduce;
 mod score_table;
 mod signal;
 mod test_data;
@@ -57,6 +58,8 @@ enum Command {
     Evaluate(evaluate::Evaluate),
     /// Describe a model file
     Inspect(inspect::Inspect),
+    /// Run the paper's experiments and show ours beside the published figures
+    Reproduce(reproduce::Reproduce),
     /// Show what a robust distance tells that a plain one does not, on data shipped inside
     Demo,
 }
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Predict(command) => command.run(),
         Command::Evaluate(command) => command.run(),
         Command::Inspect(command) => command.run(),
+        Command::Reproduce(command) => command.run(),
         Command::Demo => demo::run(),
     });
     match done {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use robust_ot::Interrupt;
 use robust_ot::learn::{About, Epoch, Model, Scores, Trainer};
 use serde_json::{Map, Value, json};
 
@@ -57,17 +58,36 @@ pub struct Train {
     json: bool,
 }
 
+/// What came of a run.
+pub struct Outcome {
+    pub model: Model,
+    pub history: Vec<Epoch>,
+}
+
+/// Who is told how a run goes.
+pub trait Watch {
+    /// Of the batches of an epoch, so many are done.
+    fn batch(&mut self, done: usize, all: usize);
+    /// An epoch is done, of so many.
+    fn epoch(&mut self, epoch: &Epoch, epochs: usize) -> Result<(), Failure>;
+}
+
 impl Train {
-    /// Trains, scores and saves.
-    pub fn run(mut self) -> Result<(), Failure> {
+    /// Trains, scores, saves, prints.
+    pub fn run(self) -> Result<(), Failure> {
         self.training.threads.map_or(Ok(()), set_threads)?;
+        let bar = progress_bar(self.json);
+        let outcome = self.outcome(&interrupt(), &mut Telling { bar: bar.clone(), json: self.json });
+        bar.finish_and_clear();
+        self.report(&outcome?)
+    }
+
+    /// Trains, scores and saves.
+    pub fn outcome(&self, interrupt: &Interrupt, watch: &mut (dyn Watch + Send)) -> Result<Outcome, Failure> {
         self.training.settings(true)?;
         self.check_outputs()?;
-        if self.training.protocol.is_some() {
-            self.data.draw_as_in_the_paper();
-        }
         let seed = self.training.seed;
-        let samples = self.data.read(seed)?;
+        let samples = self.data.read(seed, self.training.protocol.is_some())?;
         let Samples { train, test, label_names, label_vectors, standardisation, first_index } = samples;
         let (train, validation) = match self.training.held_out(train.rows()) {
             None => (train, None),
@@ -77,7 +97,6 @@ impl Train {
             }
         };
         let settings = self.training.settings(validation.is_some())?;
-        let epochs = settings.epochs;
         let (objective, about) = self.loss.read(
             &self.sets,
             self.training.protocol,
@@ -94,7 +113,13 @@ impl Train {
         };
         let mut trainer = Trainer::new(&train, validation.as_ref(), &objective, settings)?;
         let checkpoint = self.open_checkpoint(&mut trainer)?;
-        self.train(&mut trainer, epochs, checkpoint.as_deref())?;
+        self.train(
+            &mut trainer,
+            about.training.as_ref().map_or(0, |t| t.epochs),
+            interrupt,
+            watch,
+            checkpoint.as_deref(),
+        )?;
         let (history, best_epoch) = (trainer.history().to_vec(), trainer.best_epoch());
         let mut model = trainer.into_model(label_names)?;
         model.standardisation = standardisation;
@@ -108,7 +133,7 @@ impl Train {
         if let Some(path) = &self.out {
             model.save(path).map_err(write_failure)?;
         }
-        self.report(&model, &history)
+        Ok(Outcome { model, history })
     }
 
     fn check_outputs(&self) -> Result<(), Failure> {
@@ -139,31 +164,29 @@ impl Train {
         Ok(Some(path))
     }
 
-    fn train(&self, trainer: &mut Trainer, epochs: usize, checkpoint: Option<&Path>) -> Result<(), Failure> {
-        let bar = progress_bar(epochs, self.json);
-        bar.set_position(trainer.history().len() as u64);
-        let interrupt = interrupt();
+    fn train(
+        &self,
+        trainer: &mut Trainer,
+        epochs: usize,
+        interrupt: &Interrupt,
+        watch: &mut (dyn Watch + Send),
+        checkpoint: Option<&Path>,
+    ) -> Result<(), Failure> {
         // On a thread of the pool, work is handed out without a trip through its queue.
-        let outcome = rayon::scope(|_| {
+        rayon::scope(|_| {
             while !trainer.finished() {
                 let done = trainer.history().len();
-                let found = trainer.epoch(&interrupt, |batch, batches| {
-                    if batches > 1 && !bar.is_hidden() {
-                        bar.set_message(format!("batch {batch}/{batches}"));
-                    }
-                })?;
-                let Some(epoch) = found else {
+                let Some(epoch) = trainer.epoch(interrupt, |batch, batches| watch.batch(batch, batches))?
+                else {
                     return Err(self.interrupted(done, epochs));
                 };
-                self.tell(&epoch, epochs, &bar)?;
+                watch.epoch(&epoch, epochs)?;
                 if let Some(path) = checkpoint {
                     trainer.save(path).map_err(write_failure)?;
                 }
             }
             Ok(())
-        });
-        bar.finish_and_clear();
-        outcome
+        })
     }
 
     fn interrupted(&self, done: usize, epochs: usize) -> Failure {
@@ -174,23 +197,7 @@ impl Train {
         Failure::Interrupted(format!("interrupted after {done} of {epochs} epochs; {how}"))
     }
 
-    fn tell(&self, epoch: &Epoch, epochs: usize, bar: &ProgressBar) -> Result<(), Failure> {
-        if self.json {
-            writeln!(io::stdout().lock(), "{}", json!(epoch))?;
-        }
-        let validation =
-            epoch.validation_auc.map_or(String::new(), |auc| format!(", validation AUC {auc:.4}"));
-        let what = format!("loss {:.6}{validation}, {:.3} s an epoch", epoch.loss, epoch.seconds);
-        bar.set_position(epoch.epoch as u64);
-        bar.set_prefix(what.clone());
-        let every = epochs.div_ceil(LINES);
-        if !self.json && bar.is_hidden() && (epoch.epoch.is_multiple_of(every) || epoch.epoch == 1) {
-            say!("epoch {} of {epochs}: {what}", epoch.epoch);
-        }
-        Ok(())
-    }
-
-    fn report(&self, model: &Model, history: &[Epoch]) -> Result<(), Failure> {
+    fn report(&self, Outcome { model, history }: &Outcome) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         let about = &model.about;
         if self.json {
@@ -231,13 +238,44 @@ impl Train {
     }
 }
 
-fn progress_bar(epochs: usize, json: bool) -> ProgressBar {
+/// Progress on standard error, and epochs as JSON.
+struct Telling {
+    bar: ProgressBar,
+    json: bool,
+}
+
+impl Watch for Telling {
+    fn batch(&mut self, done: usize, all: usize) {
+        if all > 1 && !self.bar.is_hidden() {
+            self.bar.set_message(format!("batch {done}/{all}"));
+        }
+    }
+
+    fn epoch(&mut self, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
+        if self.json {
+            writeln!(io::stdout().lock(), "{}", json!(epoch))?;
+        }
+        let validation =
+            epoch.validation_auc.map_or(String::new(), |auc| format!(", validation AUC {auc:.4}"));
+        let what = format!("loss {:.6}{validation}, {:.3} s an epoch", epoch.loss, epoch.seconds);
+        self.bar.set_length(epochs as u64);
+        self.bar.set_position(epoch.epoch as u64);
+        self.bar.set_prefix(what.clone());
+        let every = epochs.div_ceil(LINES);
+        if !self.json && self.bar.is_hidden() && (epoch.epoch.is_multiple_of(every) || epoch.epoch == 1) {
+            say!("epoch {} of {epochs}: {what}", epoch.epoch);
+        }
+        Ok(())
+    }
+}
+
+fn progress_bar(json: bool) -> ProgressBar {
     let target = if json || !io::stderr().is_terminal() {
         ProgressDrawTarget::hidden()
     } else {
         ProgressDrawTarget::stderr()
     };
-    let bar = ProgressBar::with_draw_target(Some(epochs as u64), target);
+    let bar = ProgressBar::with_draw_target(None, target);
     if let Ok(style) =
         ProgressStyle::with_template("{wide_bar} epoch {pos}/{len}, {prefix} {msg} [{eta} left]")
     {
@@ -247,7 +285,8 @@ fn progress_bar(epochs: usize, json: bool) -> ProgressBar {
     bar
 }
 
-fn median_seconds(history: &[Epoch]) -> Option<f64> {
+/// The middle one of the epochs by time.
+pub fn median_seconds(history: &[Epoch]) -> Option<f64> {
     let mut seconds: Vec<f64> = history.iter().map(|epoch| epoch.seconds).collect();
     seconds.sort_by(f64::total_cmp);
     let middle = seconds.len() / 2;

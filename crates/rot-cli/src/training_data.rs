@@ -107,22 +107,20 @@ impl DataOptions {
         files.map(PathBuf::as_path).collect()
     }
 
-    /// Number of rows of each class that a protocol draws where nothing else was asked for.
-    pub fn draw_as_in_the_paper(&mut self) {
-        if self.mnist.is_some() {
-            self.per_class.get_or_insert(100);
-            self.test_per_class.get_or_insert(1000);
-        }
+    /// Rows of each class that are drawn for training and for testing: those asked for, or the paper's.
+    fn per_class(&self, paper: bool) -> (Option<usize>, Option<usize>) {
+        let default = |count: usize| (paper && self.mnist.is_some()).then_some(count);
+        (self.per_class.or(default(100)), self.test_per_class.or(default(1000)))
     }
 
-    /// Reads everything and checks that it fits together.
-    pub fn read(&self, seed: u64) -> Result<Samples, Failure> {
+    /// Reads everything and checks that it fits together; `paper` is for the paper's samples of MNIST.
+    pub fn read(&self, seed: u64, paper: bool) -> Result<Samples, Failure> {
         let mut raw = self.read_raw()?;
         let label_vectors = self.read_vectors(&mut raw)?;
         let (count, first_index) = (raw.names.len(), raw.first_index);
         let train = self.dataset(raw.train, count)?;
         let test = raw.test.map(|test| self.dataset(test, count)).transpose()?;
-        let (train, test) = self.draw(train, test, seed)?;
+        let (train, test) = self.draw(train, test, seed, self.per_class(paper))?;
         let (mut train, mut test) = (train, test);
         say_unseen(&train, &raw.names);
         if let Some(test) = &test {
@@ -259,15 +257,16 @@ impl DataOptions {
         train: Dataset,
         test: Option<Dataset>,
         seed: u64,
+        (per_class, test_per_class): (Option<usize>, Option<usize>),
     ) -> Result<(Dataset, Option<Dataset>), Failure> {
-        let (chosen, left) = match self.per_class {
+        let (chosen, left) = match per_class {
             None => (None, Vec::new()),
             Some(count) => {
                 let (chosen, left) = sample_per_class(train.targets(), count, seed)?;
                 (Some(chosen), left)
             }
         };
-        let test = match (self.test_per_class, test) {
+        let test = match (test_per_class, test) {
             (None, test) => test,
             (Some(_), None) => {
                 return Err(Failure::Input("--test-per-class needs test rows, but there are none".into()));

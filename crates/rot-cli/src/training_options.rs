@@ -8,7 +8,7 @@ use crate::protocol::Protocol;
 
 /// What is held out of at least so many rows where nothing else is asked for, and how long a better epoch is waited for.
 const HELD_OUT: (f64, usize) = (0.1, 200);
-const PATIENCE: usize = 10;
+const PATIENCE: usize = 20;
 /// Epochs with rows held out, which end a run by themselves.
 const EPOCHS: usize = 200;
 
@@ -67,7 +67,7 @@ pub struct TrainingOptions {
     /// [default: 0.1 of at least 200 rows, else 0]
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     validation: Option<f64>,
-    /// Stop after this many epochs without a better AUC on the rows held out [default: 10]
+    /// Stop after this many epochs without a better AUC on the rows held out [default: 20]
     #[arg(long, value_name = "N")]
     patience: Option<usize>,
     /// Train as the paper does; options that are given still count

@@ -1,0 +1,150 @@
+//! `rot reproduce`: the paper's tables and figures on real data, with ours beside the published.
+
+mod experiment;
+mod lines;
+mod table;
+pub mod training;
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::de::DeserializeOwned;
+
+use self::experiment::{Experiment, Part};
+use crate::failure::Failure;
+use crate::options::set_threads;
+use crate::signal::interrupt;
+
+/// The tables of trained models that are shipped.
+const TABLES: [(&str, &str); 2] = [
+    ("table1", include_str!("../../../../experiments/table1.toml")),
+    ("table2", include_str!("../../../../experiments/table2.toml")),
+];
+
+/// Run the paper's experiments and show ours beside the published figures
+///
+/// Each is a file that says what is run: data, losses, groups, seeds, and the figures to compare with. What is done is kept
+/// as JSON lines in --out, and the same command goes on where it was interrupted.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  rot reproduce table1 --data DATA --out runs --sets mnist --protocols paper\n  \
+    rot reproduce table1 table2 --data DATA --out runs --quick\n  \
+    rot reproduce my-own.toml --data DATA --out runs"
+)]
+pub struct Reproduce {
+    /// table1, table2, all, or files like experiments/table1.toml
+    #[arg(required = true, value_name = "NAME|FILE")]
+    names: Vec<String>,
+    /// The folder with the data
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// The folder for results, made if it is not there
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Only these data sets, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    sets: Vec<String>,
+    /// Only these protocols, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    protocols: Vec<String>,
+    /// Fewer epochs, seeds and variants, as each file says: to see that everything runs
+    #[arg(long)]
+    quick: bool,
+    /// Threads to use [default: all cores]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+impl Reproduce {
+    /// Runs one experiment after the other.
+    pub fn run(&self) -> Result<(), Failure> {
+        self.threads.map_or(Ok(()), set_threads)?;
+        let mut experiments = Vec::new();
+        for name in &self.names {
+            match TABLES.iter().find(|(known, _)| known == name) {
+                Some((name, text)) => experiments.push(((*name).to_owned(), parse(text, name)?)),
+                None if name == "all" => {
+                    for (name, text) in TABLES {
+                        experiments.push((name.to_owned(), parse(text, name)?));
+                    }
+                }
+                None => experiments.push(read(Path::new(name))?),
+            }
+        }
+        if !self.data.is_dir() {
+            return Err(Failure::Input(format!(
+                "--data must be a folder, but {} is none",
+                self.data.display()
+            )));
+        }
+        fs::create_dir_all(&self.out).map_err(|error| {
+            let folder = self.out.display();
+            Failure::Input(format!("--out must be a folder that can be written, but {folder}: {error}"))
+        })?;
+        let part = Part { sets: self.sets.clone(), protocols: self.protocols.clone(), quick: self.quick };
+        let interrupt = interrupt();
+        for (name, experiment) in &experiments {
+            // Another budget gives other results, which are kept apart.
+            let name = if self.quick { format!("{name}-quick") } else { name.clone() };
+            training::run(&name, experiment, &part, (&self.data, &self.out), &interrupt)?;
+        }
+        Ok(())
+    }
+}
+
+/// An experiment from a file, and what it is called.
+fn read(path: &Path) -> Result<(String, Experiment), Failure> {
+    if !path.exists() {
+        let known: Vec<&str> = TABLES.iter().map(|(name, _)| *name).collect();
+        let (known, name) = (known.join(", "), path.display());
+        return Err(Failure::Input(format!("NAME must be {known}, all or a file, but is {name}")));
+    }
+    let text =
+        fs::read_to_string(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    Ok((name, parse(&text, &path.display().to_string())?))
+}
+
+/// An experiment from its text.
+fn parse<T: DeserializeOwned>(text: &str, place: &str) -> Result<T, Failure> {
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        Failure::Input(format!("{place}:{line}: {}", error.message()))
+    })
+}
+
+/// How far an experiment is, on standard error.
+struct Progress(ProgressBar);
+
+impl Progress {
+    fn new(name: &str, runs: usize) -> Self {
+        let target = if io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(runs as u64), target).with_prefix(name.to_owned());
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {msg} [{eta} left]")
+        {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+
+    fn say(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+
+    fn step(&self) {
+        self.0.inc(1);
+    }
+
+    fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}
