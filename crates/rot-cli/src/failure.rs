@@ -49,16 +49,20 @@ impl Failure {
             Error::Grouping { rule, found } => Self::Input(format!("--grouping must {rule}, but {found}")),
             Error::Overflow { .. } | Error::Scaling { .. } => Self::Input(format!("--lambda: {error}")),
             Error::Diverged { .. } => Self::Other(error.to_string()),
-            Error::Eigen { .. } => Self::Other(format!("{place}: {error}")),
-            other => Self::Input(format!("{place}: {other}")),
+            Error::Eigen { .. } => Self::Other(placed(place, error)),
+            other => Self::Input(placed(place, other)),
         }
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::about("input", &error)
+        Self::about("", &error)
     }
+}
+
+fn placed(place: &str, error: &Error) -> String {
+    if place.is_empty() { error.to_string() } else { format!("{place}: {error}") }
 }
 
 impl From<clap::Error> for Failure {

@@ -44,7 +44,10 @@ impl Inspect {
             writeln!(out, "{all}")?;
             return Ok(());
         }
-        let listed: Vec<&str> = names.iter().take(LISTED).map(String::as_str).collect();
+        // Whatever a file calls its labels, it does not steer the terminal.
+        let plain =
+            |name: &String| name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        let listed: Vec<String> = names.iter().take(LISTED).map(plain).collect();
         let more = if names.len() > LISTED { ", …" } else { "" };
         let output = match model.output() {
             Output::Softmax => "softmax",

@@ -7,9 +7,12 @@ use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use robust_ot::{Grouping, MetricSet};
 
 use crate::failure::Failure;
+use crate::memory::Memory;
 use crate::metric_options::{Groups, MetricName, SetOptions};
 use crate::protocol::Protocol;
 
+/// The entropy of the paper's linear problems.
+const ORACLE_ENTROPY_OF_THE_PAPER: f64 = 0.2;
 /// Groups of the label vectors' features where none are asked for.
 const GROUPS: usize = 10;
 /// The weight of transport in the mix. With ten groups, and on five data sets (docs/learning.md), it gave an AUC no lower
@@ -68,9 +71,9 @@ impl LossName {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Loss")]
 pub struct LossOptions {
-    /// The loss; a metric's name trains with its transport alone unless --mix-ce is given
-    #[arg(long, value_enum, default_value = "mix")]
-    pub loss: LossName,
+    /// The loss; a metric's name trains with its transport alone unless --mix-ce is given [default: mix; p with --protocol]
+    #[arg(long, value_enum)]
+    loss: Option<LossName>,
     /// Weight of cross-entropy beside transport [default: 1 with mix, 0 with a metric's name]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     mix_ce: Option<f64>,
@@ -117,16 +120,19 @@ impl LossOptions {
         vectors: Option<&Array2<f64>>,
     ) -> Result<(Objective, About), Failure> {
         let (labels, seed) = (targets.labels(), self.group_seed.unwrap_or(seed));
+        let loss = self.loss.unwrap_or(if protocol.is_some() { LossName::P } else { LossName::Mix });
+        self.check(loss, sets)?;
         let one_hot;
         let vectors = if let Some(vectors) = vectors {
             vectors
         } else {
-            let needed = self.loss.metric().is_some() || self.target_transport > 0.0;
+            let needed = loss.metric().is_some() || self.target_transport > 0.0;
+            check_one_hot(needed, labels)?;
             one_hot = Array2::eye(if needed { labels } else { 0 });
             &one_hot
         };
         let mut about = About {
-            loss: self.loss.name(),
+            loss: loss.name(),
             target_transport: self.target_transport,
             target_temperature: self.target_temperature,
             target_metric: self
@@ -136,27 +142,49 @@ impl LossOptions {
             label_smoothing: self.label_smoothing,
             ..About::default()
         };
-        let objective = match self.loss.metric() {
-            None if self.mix_ot.is_some() => {
-                let name = self.loss.name();
-                return Err(Failure::Input(format!(
-                    "--mix-ot must go with a loss that has transport, but --loss is {name}"
-                )));
-            }
-            None if self.loss == LossName::Bce => Objective::binary(labels),
+        let objective = match loss.metric() {
+            None if loss == LossName::Bce => Objective::binary(labels),
             None => {
                 about.mix_ce = 1.0;
                 Objective::cross_entropy(labels)
             }
-            Some(metric) => self.transport(metric, sets, protocol, seed, vectors, &mut about)?,
+            Some(metric) => self.transport((loss, metric), sets, protocol, seed, vectors, &mut about)?,
         };
         let soft = self.soft_targets(sets, seed, targets, vectors)?;
         Ok((objective.with_targets(soft), about))
     }
 
+    fn settings(&self, set: MetricSet) -> LossSettings {
+        LossSettings {
+            set,
+            entropy: self.entropy,
+            oracle_entropy: self.oracle_entropy,
+            frank_wolfe: self.fw_iterations,
+            sinkhorn: self.sinkhorn_iterations,
+            tolerance: 0.0,
+        }
+    }
+
+    /// Out of range is refused even where a value does nothing.
+    fn check(&self, loss: LossName, sets: &SetOptions) -> Result<(), Failure> {
+        if sets.groups == Some(0) {
+            return Err(Failure::Input("--groups must be at least 1, but is 0".into()));
+        }
+        sets.check_ranges(loss.metric().unwrap_or(MetricName::Kl))?;
+        self.settings(MetricSet::W2).check()?;
+        let given = [("--mix-ce", self.mix_ce), ("--mix-ot", self.mix_ot)];
+        match given.into_iter().find(|(_, weight)| weight.is_some()) {
+            Some((option, _)) if loss.metric().is_none() => Err(Failure::Input(format!(
+                "{option} must go with a loss that has transport, but --loss is {}",
+                loss.name()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     fn transport(
         &self,
-        metric: MetricName,
+        (loss, metric): (LossName, MetricName),
         sets: &SetOptions,
         protocol: Option<Protocol>,
         seed: u64,
@@ -166,19 +194,11 @@ impl LossOptions {
         let metric = protocol.map_or(metric, |protocol| protocol.metric(metric));
         let set = sets.set(metric)?;
         let grouping = grouping(metric, sets, protocol, seed, vectors.ncols())?;
-        let (entropy, oracle) = match protocol {
-            None => (self.entropy, self.oracle_entropy),
-            Some(_) => (self.entropy, Some(self.oracle_entropy.unwrap_or(0.2))),
-        };
-        let mut settings = LossSettings {
-            set,
-            entropy,
-            oracle_entropy: oracle,
-            frank_wolfe: self.fw_iterations,
-            sinkhorn: self.sinkhorn_iterations,
-            tolerance: 0.0,
-        };
-        let (ce, ot) = if self.loss == LossName::Mix { (1.0, MIX_OT) } else { (0.0, 1.0) };
+        let mut settings = self.settings(set);
+        if protocol.is_some() {
+            settings.oracle_entropy.get_or_insert(ORACLE_ENTROPY_OF_THE_PAPER);
+        }
+        let (ce, ot) = if loss == LossName::Mix { (1.0, MIX_OT) } else { (0.0, 1.0) };
         let (ce, mut ot) = (self.mix_ce.unwrap_or(ce), self.mix_ot.unwrap_or(ot));
         if protocol == Some(Protocol::AuthorsCode) && matches!(settings.set, MetricSet::Ds { .. }) {
             // Row sums 1/r instead of 1 divide metric and costs by r, which is a loss 1/r as large at r times the entropies.
@@ -219,6 +239,18 @@ impl LossOptions {
     }
 }
 
+/// Labels that are one-hot have vectors as long as they are many.
+fn check_one_hot(needed: bool, labels: usize) -> Result<(), Failure> {
+    let bytes = labels.saturating_mul(labels).saturating_mul(size_of::<f64>());
+    if needed && bytes > Memory::of_this_machine().0 {
+        return Err(Failure::Input(format!(
+            "--label-vectors must be given for {labels} labels, since one-hot vectors would take {}; or --loss ce",
+            Memory(bytes)
+        )));
+    }
+    Ok(())
+}
+
 /// The groups of the label vectors' features: those asked for, or ten where the metric would be large without.
 fn grouping(
     metric: MetricName,
@@ -229,14 +261,12 @@ fn grouping(
 ) -> Result<Grouping, Failure> {
     let mut sets = sets.clone();
     let spectral = matches!(metric, MetricName::Srw | MetricName::Rkp);
-    if sets.groups.is_none()
-        && !spectral
-        && matches!(sets.grouping.as_str(), "contiguous" | "interleaved" | "random")
-    {
+    let named = matches!(sets.grouping.as_deref(), None | Some("contiguous" | "interleaved" | "random"));
+    if sets.groups.is_none() && !spectral && named {
         sets.groups = Some(GROUPS.min(dim));
     }
-    if protocol.is_some() && sets.grouping == "contiguous" && sets.groups.is_some() {
-        sets.grouping = "random".into();
+    if protocol.is_some() && sets.grouping.is_none() && sets.groups.is_some() {
+        sets.grouping = Some("random".into());
     }
     let groups: Groups = sets.groups(seed)?;
     groups.of(dim)
@@ -249,7 +279,11 @@ pub fn describe_loss(about: &About) -> String {
         parts.push(format!("{} · cross-entropy", about.mix_ce));
     }
     if let Some(robust) = &about.robust {
-        let groups = about.groups.as_ref().and_then(|groups| groups.iter().max()).map_or(0, |top| top + 1);
+        let groups = about
+            .groups
+            .as_ref()
+            .and_then(|groups| groups.iter().max())
+            .map_or(0, |top| top.saturating_add(1));
         parts.push(format!("{} · {} in {groups} groups", about.mix_ot, robust.set));
     }
     if parts.is_empty() {

@@ -50,15 +50,10 @@ enum Command {
     Distance(distance::Distance),
     /// All distances among many point clouds or texts
     Pairwise(pairwise::Pairwise),
-    /// Train a linear model for one or many labels a row, with cross-entropy, robust transport or both
     Train(Box<train::Train>),
-    /// Predict labels with a model
     Predict(predict::Predict),
-    /// Score a model on rows whose labels are known
     Evaluate(evaluate::Evaluate),
-    /// Describe a model file
     Inspect(inspect::Inspect),
-    /// Run the paper's experiments and show ours beside the published figures
     Reproduce(reproduce::Reproduce),
     /// Show what a robust distance tells that a plain one does not, on data shipped inside
     Demo,

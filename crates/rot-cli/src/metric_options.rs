@@ -9,6 +9,9 @@ use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 
+/// How features are grouped where nothing else is said.
+const CONTIGUOUS: &str = "contiguous";
+
 /// The metric sets by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MetricName {
@@ -50,8 +53,9 @@ pub struct SetOptions {
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     pub groups: Option<usize>,
     /// How features are grouped: contiguous, interleaved, random, or a file with one group index a line
-    #[arg(long, value_name = "HOW|FILE", default_value = "contiguous")]
-    pub grouping: String,
+    /// [default: contiguous; random with --protocol]
+    #[arg(long, value_name = "HOW|FILE")]
+    pub grouping: Option<String>,
 }
 
 /// What to compute.
@@ -118,7 +122,8 @@ impl SetOptions {
         })
     }
 
-    fn check_ranges(&self, name: MetricName) -> Result<(), Failure> {
+    /// Refuses values that are out of range whatever they are for.
+    pub fn check_ranges(&self, name: MetricName) -> Result<(), Failure> {
         MetricSet::P { k: self.k }.check(1)?;
         MetricSet::Rkp { rho: self.rho }.check(1)?;
         MetricSet::Features { lambda: self.lambda }.check(1)?;
@@ -145,11 +150,11 @@ impl SetOptions {
 
     /// The groups; a seed is for random ones.
     pub fn groups(&self, seed: u64) -> Result<Groups, Failure> {
-        Ok(match (self.grouping.as_str(), self.groups) {
-            ("contiguous", Some(r)) => Groups::Contiguous(r),
+        Ok(match (self.grouping.as_deref().unwrap_or(CONTIGUOUS), self.groups) {
+            (CONTIGUOUS, Some(r)) => Groups::Contiguous(r),
             ("interleaved", Some(r)) => Groups::Interleaved(r),
             ("random", Some(r)) => Groups::Random(r, seed),
-            ("contiguous", None) => Groups::None,
+            (CONTIGUOUS, None) => Groups::None,
             (how @ ("interleaved" | "random"), None) => {
                 return Err(Failure::Input(format!("--grouping {how} needs --groups R, but there is none")));
             }
@@ -183,9 +188,10 @@ impl SetOptions {
                 put("prior", json!(file.unwrap_or_else(|| prior.to_string())))
             }
         };
-        if self.groups.is_some() || self.grouping != "contiguous" {
-            put("grouping", json!(self.grouping));
-            if self.grouping == "random" {
+        let grouping = self.grouping.as_deref().unwrap_or(CONTIGUOUS);
+        if self.groups.is_some() || grouping != CONTIGUOUS {
+            put("grouping", json!(grouping));
+            if grouping == "random" {
                 put("seed", json!(seed));
             }
         }

@@ -17,8 +17,8 @@ pub const TABLE_STYLE: TableStyle = TableStyle::new()
 
 /// Refuses a path with an ending we do not write, or that cannot be written.
 pub fn check_writable(option: &str, path: &Path, endings: &[&str]) -> Result<(), Failure> {
-    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-    if !endings.contains(&ending) {
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
+    if !endings.contains(&ending.as_str()) {
         let rule = endings.iter().map(|e| format!(".{e}")).collect::<Vec<_>>().join(" or ");
         return Err(Failure::Input(format!("{option} must end in {rule}, but is {}", path.display())));
     }

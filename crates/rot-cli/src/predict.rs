@@ -1,16 +1,15 @@
 //! `rot predict`: the best labels of every row, with probabilities, and where their mass would go.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ndarray::{Array2, ArrayView1, Axis};
 use rayon::prelude::*;
-use robust_ot::data::{write_npy, write_table};
+use robust_ot::data::{format_table, write_npy, write_table, write_whole};
 use robust_ot::learn::Model;
 use robust_ot::score::best_labels;
-use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings};
+use robust_ot::{Error, Grouping, Measure, MetricSet, Problem, Settings};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -35,7 +34,8 @@ pub struct Predict {
     /// How many labels a row
     #[arg(long, value_name = "K", default_value_t = 1)]
     top: usize,
-    /// For each of the best labels, the labels whose mass would move to it if those were the true ones
+    /// For each of the best labels, the labels whose mass would move to it if the best were the true ones (most with --top 2
+    /// or more: with one, all mass goes to it)
     #[arg(long)]
     explain: bool,
     /// A file for the answer: .csv or .tsv (a line for each of the best labels), .json, or .npy (all probabilities)
@@ -72,14 +72,14 @@ impl Predict {
         if let (Some(path), Some("npy")) = (&self.out, ending.as_ref().and_then(|ending| ending.to_str())) {
             return write_npy(path, &probabilities).map_err(write_failure);
         }
-        let transport = if self.explain { Some(Transport::of(&model)?) } else { None };
+        let transport = if self.explain { Some(Transport::of(&model, &self.model)?) } else { None };
         let best = probabilities.axis_iter(Axis(0)).into_par_iter();
         let best = best.map(|row| self.best(row, transport.as_ref())).collect::<Result<Vec<_>, Failure>>()?;
-        let json = best.iter().enumerate().map(|(row, best)| as_json(row, best, &model));
+        let json = best.iter().enumerate().map(|(row, best)| as_json(row, best, &model, self.explain));
         match (&self.out, ending.as_ref().and_then(|ending| ending.to_str())) {
             (Some(path), Some("json")) => {
-                let lines: Vec<Value> = json.collect();
-                write_text(path, &Value::Array(lines).to_string())
+                let lines = Value::Array(json.collect());
+                write_whole(path, |out| writeln!(out, "{lines}")).map_err(write_failure)
             }
             (Some(path), _) => {
                 let rows = best.iter().enumerate().flat_map(|(row, best)| self.table_rows(row, best, &model));
@@ -140,17 +140,8 @@ impl Predict {
     /// CSV on standard output.
     fn print(&self, best: &[Vec<Best>], model: &Model) -> Result<(), Failure> {
         let mut out = BufWriter::new(io::stdout().lock());
-        let quoted = |field: &String| {
-            if field.contains([',', '"', '\n']) {
-                format!("\"{}\"", field.replace('"', "\"\""))
-            } else {
-                field.clone()
-            }
-        };
         let rows = best.iter().enumerate().flat_map(|(row, best)| self.table_rows(row, best, model));
-        for fields in std::iter::once(self.header()).chain(rows) {
-            writeln!(out, "{}", fields.iter().map(quoted).collect::<Vec<_>>().join(","))?;
-        }
+        format_table(&mut out, b',', &self.header(), rows)?;
         Ok(out.flush()?)
     }
 }
@@ -164,18 +155,24 @@ struct Transport<'a> {
 }
 
 impl<'a> Transport<'a> {
-    fn of(model: &'a Model) -> Result<Self, Failure> {
+    fn of(model: &'a Model, path: &Path) -> Result<Self, Failure> {
         let Some(vectors) = &model.label_vectors else {
             let message = "--explain needs a model with label vectors, but this one has none (rot train --label-vectors)";
             return Err(Failure::Input(message.into()));
         };
+        let about_file = |error: Error| Failure::Input(format!("{}: {error}", path.display()));
         let about = &model.about;
         let grouping = match &about.groups {
-            Some(groups) if groups.len() == vectors.ncols() => Grouping::explicit(groups.clone())?,
+            Some(groups) if groups.len() == vectors.ncols() => {
+                Grouping::explicit(groups.clone()).map_err(about_file)?
+            }
             _ => Grouping::none(vectors.ncols()),
         };
         let (set, entropy) = match &about.robust {
-            Some(robust) => (robust.set.clone(), robust.entropy),
+            Some(robust) => {
+                robust.check().and_then(|()| robust.set.check(grouping.groups())).map_err(about_file)?;
+                (robust.set.clone(), robust.entropy)
+            }
             None => (MetricSet::W2, 0.0),
         };
         Ok(Self { vectors, grouping, set, entropy })
@@ -207,24 +204,15 @@ fn sources(best: &Best, model: &Model) -> String {
     best.from.iter().map(name).collect::<Vec<_>>().join("; ")
 }
 
-fn as_json(row: usize, best: &[Best], model: &Model) -> Value {
+fn as_json(row: usize, best: &[Best], model: &Model, explained: bool) -> Value {
     let names = model.label_names();
     let label = |best: &Best| {
         let mut found = json!({ "label": names[best.label], "probability": best.probability });
-        if !best.from.is_empty() {
+        if explained {
             let from = best.from.iter().map(|&(label, mass)| json!({ "label": names[label], "mass": mass }));
             found["mass_from"] = from.collect();
         }
         found
     };
     json!({ "row": row + 1, "labels": best.iter().map(label).collect::<Vec<_>>() })
-}
-
-fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
-    let write = || {
-        let mut file = File::create(path)?;
-        writeln!(file, "{text}")?;
-        file.sync_all()
-    };
-    write().map_err(|error: io::Error| Failure::Other(format!("{}: {error}", path.display())))
 }

@@ -6,6 +6,8 @@ use robust_ot::data::{Features, read_idx, read_idx_labels, read_labelled};
 
 use crate::failure::Failure;
 
+/// More labels than there are is a mistake in a file, and would take all memory.
+const MOST_LABELS: usize = 10_000_000;
 /// The names of MNIST's classes, so that word vectors find them.
 const DIGITS: [&str; 10] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 
@@ -75,12 +77,16 @@ pub fn read_indexed(
         Raw { place: place.to_owned(), features, labels: part.labels }
     });
     let train = raw.next().ok_or_else(|| Failure::Other("no training rows were read".into()))?;
-    Ok(RawSamples { train, test: raw.next(), names: names.unwrap_or_else(|| numbered(count)), first_index })
+    Ok(RawSamples { train, test: raw.next(), names: names.map_or_else(|| numbered(count), Ok)?, first_index })
 }
 
 /// Labels called by their numbers.
-pub fn numbered(count: usize) -> Vec<String> {
-    (0..count).map(|label| label.to_string()).collect()
+pub fn numbered(count: usize) -> Result<Vec<String>, Failure> {
+    if count > MOST_LABELS {
+        let largest = count - 1;
+        return Err(Failure::Input(format!("labels must be below {MOST_LABELS}, but one is {largest}")));
+    }
+    Ok((0..count).map(|label| label.to_string()).collect())
 }
 
 /// Whether features and labels are in one file.
@@ -90,24 +96,33 @@ pub fn is_text(path: &Path) -> bool {
     [".svm", ".svmlight", ".libsvm", ".txt"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// Takes labels out of names and rows, and closes the gaps.
-pub fn drop_labels(raw: &mut RawSamples, dropped: &[usize]) {
+impl RawSamples {
+    /// Takes labels out of names and rows, closes the gaps, and says where each label went.
+    pub fn drop_labels(&mut self, dropped: &[usize]) -> Vec<Option<usize>> {
+        let places = places_without(self.names.len(), dropped);
+        for part in [Some(&mut self.train), self.test.as_mut()].into_iter().flatten() {
+            for row in &mut part.labels {
+                *row = row.iter().filter_map(|&label| places[label]).collect();
+            }
+        }
+        let mut label = 0;
+        self.names.retain(|_| {
+            label += 1;
+            places[label - 1].is_some()
+        });
+        places
+    }
+}
+
+/// Where each of so many labels goes when some are left out.
+pub fn places_without(count: usize, dropped: &[usize]) -> Vec<Option<usize>> {
+    let mut kept = vec![true; count];
+    dropped.iter().for_each(|&label| kept[label] = false);
     let mut place = 0;
-    let places: Vec<Option<usize>> = (0..raw.names.len())
-        .map(|label| {
-            let kept = !dropped.contains(&label);
+    kept.into_iter()
+        .map(|kept| {
             place += usize::from(kept);
             kept.then(|| place - 1)
         })
-        .collect();
-    for part in [Some(&mut raw.train), raw.test.as_mut()].into_iter().flatten() {
-        for row in &mut part.labels {
-            *row = row.iter().filter_map(|&label| places[label]).collect();
-        }
-    }
-    let mut label = 0;
-    raw.names.retain(|_| {
-        label += 1;
-        places[label - 1].is_some()
-    });
+        .collect()
 }

@@ -8,7 +8,7 @@ use robust_ot::learn::Model;
 use robust_ot::loss::Targets;
 
 use crate::failure::Failure;
-use crate::raw_samples::is_text;
+use crate::raw_samples::{is_text, places_without};
 use crate::training_data::Empty;
 
 /// Which rows to predict.
@@ -35,17 +35,27 @@ pub struct TruthOptions {
 impl RowOptions {
     /// The features, as wide as the model's.
     pub fn read(&self, model: &Model) -> Result<Features, Failure> {
-        let mut features = if is_text(&self.x) {
+        let features = if is_text(&self.x) {
             let mut found = read_labelled(&self.x)?;
-            if model.about.first_index == Some(0) {
-                found.count_from_zero();
+            match model.about.first_index {
+                Some(0) => found.count_from_zero(),
+                Some(1) if found.first_index == 0 => {
+                    let place = self.x.display();
+                    return Err(Failure::Input(format!(
+                        "{place}: features must count from 1, as in training, but one is 0"
+                    )));
+                }
+                _ => {}
             }
-            Features::Sparse(found.features)
+            let mut features = Features::Sparse(found.features);
+            // Without a header, a file knows only of the columns it uses.
+            if !found.had_header {
+                features.widen(model.features());
+            }
+            features
         } else {
             read_features(&self.x)?.features
         };
-        // A sparse file knows only of the columns it uses.
-        features.widen(model.features());
         if features.columns() != model.features() {
             let (place, wanted, found) = (self.x.display(), model.features(), features.columns());
             return Err(Failure::Input(format!(
@@ -64,10 +74,15 @@ impl TruthOptions {
         model: &Model,
         count: usize,
     ) -> Result<(Targets, Vec<usize>), Failure> {
-        let names = model.label_names();
-        let (place, labels) = match &self.y {
-            Some(path) => (path, read_labels(path, Some(names))?.rows),
-            None => (&rows.x, read_labelled(&rows.x)?.labels),
+        // The labels that files know of: the model's, and those that were left out in training.
+        let mut names = model.label_names().to_vec();
+        for (place, name) in &model.about.dropped_labels {
+            names.insert((*place).min(names.len()), name.clone());
+        }
+        let (place, mut labels) = match &self.y {
+            Some(path) => (path, read_labels(path, Some(&names))?.rows),
+            None if is_text(&rows.x) => (&rows.x, read_labelled(&rows.x)?.labels),
+            None => return Err(Failure::Input("--y must name the labels of --x, but is not given".into())),
         };
         let place = place.display().to_string();
         if labels.len() != count {
@@ -75,6 +90,15 @@ impl TruthOptions {
             return Err(Failure::Input(format!(
                 "{place}: must have labels for the {count} rows of --x, but has {found}"
             )));
+        }
+        let dropped: Vec<usize> = model.about.dropped_labels.iter().map(|(label, _)| *label).collect();
+        if let Some(label) = labels.iter().flatten().chain(&dropped).find(|label| **label >= names.len()) {
+            let count = names.len();
+            return Err(Failure::Input(format!("{place}: labels must be below {count}, but one is {label}")));
+        }
+        let places = places_without(names.len(), &dropped);
+        for row in &mut labels {
+            *row = row.iter().filter_map(|&label| places[label]).collect();
         }
         let kept: Vec<usize> = (0..count).filter(|&row| !labels[row].is_empty()).collect();
         if kept.len() < count {
@@ -84,7 +108,10 @@ impl TruthOptions {
             }
             say!("rot: note: {what}; they are left out");
         }
-        let targets = Targets::new(names.len(), kept.iter().map(|&row| &labels[row]));
+        if kept.is_empty() {
+            return Err(Failure::Input(format!("{place}: some row must have a label, but none has")));
+        }
+        let targets = Targets::new(model.label_names().len(), kept.iter().map(|&row| &labels[row]));
         Ok((targets.map_err(|error| Failure::about(&place, &error))?, kept))
     }
 }

@@ -1,5 +1,6 @@
 //! `rot train`: read, train, score, save.
 
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -8,17 +9,18 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use robust_ot::Interrupt;
-use robust_ot::learn::{About, Epoch, Model, Scores, Trainer};
+use robust_ot::learn::{About, Dataset, Epoch, Model, Optimizer, Scores, TrainSettings, Trainer};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 use crate::loss_options::{LossOptions, describe_loss};
+use crate::memory::Memory;
 use crate::metric_options::SetOptions;
 use crate::options::set_threads;
 use crate::output::{check_distinct, check_writable, write_failure};
 use crate::score_table::{excluded, score_table};
 use crate::signal::interrupt;
-use crate::training_data::{DataOptions, Samples};
+use crate::training_data::{DataOptions, Samples, say_unseen};
 use crate::training_options::TrainingOptions;
 
 /// The checkpoint within its folder.
@@ -26,9 +28,9 @@ const CHECKPOINT: &str = "checkpoint.safetensors";
 /// Lines of progress where there is no terminal to draw a bar on.
 const LINES: usize = 10;
 
-/// Train a linear model: softmax(X W + b), or a sigmoid with --loss bce.
+/// Train a linear model for one label a row or many
 ///
-/// Rows may have one label or many. Robust transport takes the vectors of the label names as geometry, so that mistakes
+/// It is softmax(X W + b), or a sigmoid with --loss bce. Robust transport takes the vectors of the label names as geometry, so that mistakes
 /// become near misses.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -88,15 +90,18 @@ impl Train {
         self.check_outputs()?;
         let seed = self.training.seed;
         let samples = self.data.read(seed, self.training.protocol.is_some())?;
-        let Samples { train, test, label_names, label_vectors, standardisation, first_index } = samples;
-        let (train, validation) = match self.training.held_out(train.rows()) {
-            None => (train, None),
-            Some(part) => {
-                let (train, held) = train.split(part, seed)?;
-                (train, Some(held))
-            }
-        };
+        let Samples { train, test, label_names, label_vectors, dropped_labels, first_index } = samples;
+        let (mut train, mut validation) = self.hold_out(train, seed)?;
+        let mut test = test;
+        say_unseen(&train, &label_names);
         let settings = self.training.settings(validation.is_some())?;
+        check_memory(&train, &settings)?;
+        let standardisation = self.data.standardisation(&train);
+        if let Some(found) = &standardisation {
+            for data in [Some(&mut train), validation.as_mut(), test.as_mut()].into_iter().flatten() {
+                data.standardise(found)?;
+            }
+        }
         let (objective, about) = self.loss.read(
             &self.sets,
             self.training.protocol,
@@ -104,63 +109,91 @@ impl Train {
             train.targets(),
             label_vectors.as_ref(),
         )?;
-        let about = About {
-            training: Some(settings.clone()),
-            rows: train.rows(),
-            first_index,
-            version: env!("CARGO_PKG_VERSION").into(),
-            ..about
-        };
+        let (epochs, rows, version) = (settings.epochs, train.rows(), env!("CARGO_PKG_VERSION").into());
+        let training = Some(settings.clone());
+        let about = About { training, rows, dropped_labels, first_index, version, ..about };
         let mut trainer = Trainer::new(&train, validation.as_ref(), &objective, settings)?;
         let checkpoint = self.open_checkpoint(&mut trainer)?;
-        self.train(
-            &mut trainer,
-            about.training.as_ref().map_or(0, |t| t.epochs),
-            interrupt,
-            watch,
-            checkpoint.as_deref(),
-        )?;
+        self.train(&mut trainer, epochs, interrupt, watch, checkpoint.as_deref())?;
         let (history, best_epoch) = (trainer.history().to_vec(), trainer.best_epoch());
         let mut model = trainer.into_model(label_names)?;
         model.standardisation = standardisation;
         model.label_vectors = label_vectors;
         model.about = About { epochs: history.len(), best_epoch, ..about };
-        if let Some(test) = &test {
+        let scored = test.map(|test| {
             let probabilities = model.probabilities_of_standardised(test.features())?;
-            let vectors = model.label_vectors.as_ref();
-            model.about.scores = Some(Scores::of(probabilities.view(), test.targets(), vectors)?);
-        }
+            Scores::of(probabilities.view(), test.targets(), model.label_vectors.as_ref())
+        });
+        let (scores, failed) = match scored {
+            None => (None, None),
+            Some(Ok(scores)) => (Some(scores), None),
+            Some(Err(error)) => (None, Some(Failure::about("the test rows", &error))),
+        };
+        model.about.scores = scores;
+        // A model is worth keeping even if its test rows cannot be scored.
         if let Some(path) = &self.out {
             model.save(path).map_err(write_failure)?;
         }
-        Ok(Outcome { model, history })
+        failed.map_or(Ok(Outcome { model, history }), Err)
+    }
+
+    /// The rows to train on, and those held out.
+    fn hold_out(&self, train: Dataset, seed: u64) -> Result<(Dataset, Option<Dataset>), Failure> {
+        let Some(part) = self.training.held_out(train.rows()) else { return Ok((train, None)) };
+        let (kept, held) = train.split(part, seed)?;
+        let targets = held.targets();
+        let mut counts = vec![0; targets.labels()];
+        (0..held.rows()).for_each(|row| targets.row(row).iter().for_each(|&label| counts[label] += 1));
+        if counts.iter().any(|count| (1..held.rows()).contains(count)) {
+            return Ok((kept, Some(held)));
+        }
+        let what =
+            format!("among {} rows held out no label has both positive and negative ones", held.rows());
+        if self.training.validation.is_some() {
+            return Err(Failure::Input(format!(
+                "--validation must leave enough to compare, but {what}: {part}"
+            )));
+        }
+        say!("rot: note: {what}; nothing is held out");
+        Ok((train, None))
     }
 
     fn check_outputs(&self) -> Result<(), Failure> {
         let out = self.out.as_deref();
-        check_distinct(&self.data.inputs(), &[("--out", out)])?;
+        let checkpoint = self.checkpoint.as_ref().map(|folder| folder.join(CHECKPOINT));
+        check_distinct(&self.data.inputs(), &[("--checkpoint", checkpoint.as_deref()), ("--out", out)])?;
         out.map_or(Ok(()), |path| check_writable("--out", path, &["safetensors"]))?;
-        if let Some(folder) = &self.checkpoint {
-            fs::create_dir_all(folder).map_err(|error| {
-                let folder = folder.display();
-                Failure::Input(format!(
-                    "--checkpoint must be a folder that can be written, but {folder}: {error}"
-                ))
-            })?;
-        }
         Ok(())
     }
 
     /// Where checkpoints go; a run that is resumed goes on from there.
     fn open_checkpoint(&self, trainer: &mut Trainer) -> Result<Option<PathBuf>, Failure> {
         let Some(folder) = &self.checkpoint else { return Ok(None) };
+        let refuse = |error: &dyn Display| {
+            let folder = folder.display();
+            Failure::Input(format!(
+                "--checkpoint must be a folder that can be written, but {folder}: {error}"
+            ))
+        };
+        fs::create_dir_all(folder).map_err(|error| refuse(&error))?;
         let path = folder.join(CHECKPOINT);
-        if self.resume && path.exists() {
-            trainer.restore(&path)?;
-            say!("rot: note: {}: going on after epoch {}", path.display(), trainer.history().len());
-        } else if self.resume {
-            say!("rot: note: {}: there is no checkpoint yet; this run begins at the start", path.display());
+        let place = path.display();
+        match (self.resume, path.exists()) {
+            (true, true) => {
+                trainer.restore(&path)?;
+                say!("rot: note: {place}: going on after epoch {}", trainer.history().len());
+                return Ok(Some(path));
+            }
+            (true, false) => {
+                say!("rot: note: {place}: there is no checkpoint yet; this run begins at the start");
+            }
+            (false, true) => {
+                say!("rot: note: {place}: is replaced by that of this run; --resume would go on from it");
+            }
+            (false, false) => {}
         }
+        // Better now than after the first epoch.
+        trainer.save(&path).map_err(|error| refuse(&error))?;
         Ok(Some(path))
     }
 
@@ -252,8 +285,9 @@ impl Watch for Telling {
     }
 
     fn epoch(&mut self, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
-        if self.json {
-            writeln!(io::stdout().lock(), "{}", json!(epoch))?;
+        // Whoever reads may leave; the training goes on.
+        if self.json && writeln!(io::stdout().lock(), "{}", json!(epoch)).is_err() {
+            self.json = false;
         }
         let validation =
             epoch.validation_auc.map_or(String::new(), |auc| format!(", validation AUC {auc:.4}"));
@@ -295,6 +329,21 @@ pub fn median_seconds(history: &[Epoch]) -> Option<f64> {
         n if n % 2 == 1 => Some(seconds[middle]),
         _ => Some(0.5 * (seconds[middle - 1] + seconds[middle])),
     }
+}
+
+/// Refuses a model that cannot be held: weights, gradient, what the optimiser remembers, and the best so far.
+fn check_memory(train: &Dataset, settings: &TrainSettings) -> Result<(), Failure> {
+    let copies = if settings.optimizer == Optimizer::Adam { 5 } else { 4 };
+    let (features, labels) = (train.features().columns(), train.targets().labels());
+    let bytes = [features, labels, copies, size_of::<f32>()].into_iter().fold(1, usize::saturating_mul);
+    let free = Memory(Memory::of_this_machine().0.saturating_mul(2));
+    if bytes <= free.0 {
+        return Ok(());
+    }
+    let needed = Memory(bytes);
+    Err(Failure::Input(format!(
+        "a model of {features} features and {labels} labels must fit into memory, but takes {needed} of {free}"
+    )))
 }
 
 /// The most memory this program has held, where the system says so.

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use ndarray::{Array2, Axis};
+use ndarray::{Array2, ArrayViewMut1, Axis};
 use robust_ot::Error;
 use robust_ot::data::{LabelFile, LabelVectors, read_features, read_label_names, read_labels};
 use robust_ot::learn::{Dataset, Standardisation, sample_per_class};
 use robust_ot::loss::Targets;
 
 use crate::failure::Failure;
-use crate::raw_samples::{Raw, RawSamples, drop_labels, is_text, numbered, read_indexed, read_mnist};
+use crate::raw_samples::{Raw, RawSamples, is_text, numbered, read_indexed, read_mnist};
 
 /// How many labels are listed by name.
 const LISTED: usize = 20;
@@ -51,10 +51,10 @@ pub struct DataOptions {
     #[arg(long, value_name = "FILE", requires = "test_x")]
     test_y: Option<PathBuf>,
     /// A folder with MNIST's four IDX files, gzipped or not
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["train_x", "xmc", "label_names"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["train_x", "train_y", "test_x", "test_y", "xmc", "label_names"])]
     mnist: Option<PathBuf>,
     /// Training and test rows in the extreme-classification text format or svmlight
-    #[arg(long, value_names = ["TRAIN", "TEST"], num_args = 2, conflicts_with = "train_x")]
+    #[arg(long, value_names = ["TRAIN", "TEST"], num_args = 2, conflicts_with_all = ["train_x", "train_y", "test_x", "test_y"])]
     xmc: Option<Vec<PathBuf>>,
     /// Label names, one a line, in the order of the label indices
     #[arg(long, value_name = "FILE")]
@@ -87,7 +87,8 @@ pub struct Samples {
     pub label_names: Vec<String>,
     /// Of length one each.
     pub label_vectors: Option<Array2<f64>>,
-    pub standardisation: Option<Standardisation>,
+    /// Labels that were left out, with the place they had.
+    pub dropped_labels: Vec<(usize, String)>,
     /// What svmlight files count features from.
     pub first_index: Option<usize>,
 }
@@ -116,29 +117,23 @@ impl DataOptions {
     /// Reads everything and checks that it fits together; `paper` is for the paper's samples of MNIST.
     pub fn read(&self, seed: u64, paper: bool) -> Result<Samples, Failure> {
         let mut raw = self.read_raw()?;
-        let label_vectors = self.read_vectors(&mut raw)?;
+        check_width(&raw)?;
+        let (label_vectors, dropped_labels) = self.read_vectors(&mut raw)?;
         let (count, first_index) = (raw.names.len(), raw.first_index);
         let train = self.dataset(raw.train, count)?;
         let test = raw.test.map(|test| self.dataset(test, count)).transpose()?;
         let (train, test) = self.draw(train, test, seed, self.per_class(paper))?;
-        let (mut train, mut test) = (train, test);
-        say_unseen(&train, &raw.names);
-        if let Some(test) = &test {
-            check_width(&train, test)?;
-        }
-        let standardisation = if self.standardize {
-            Some(Standardisation::fit(&mut train)?)
-        } else if self.mnist.is_some() {
-            let bytes = Standardisation::factor(train.features().columns(), 1.0 / 255.0);
-            train.standardise(&bytes)?;
-            Some(bytes)
+        Ok(Samples { train, test, label_names: raw.names, label_vectors, dropped_labels, first_index })
+    }
+
+    /// What the features of these rows, and all others, go through first.
+    pub fn standardisation(&self, train: &Dataset) -> Option<Standardisation> {
+        if self.standardize {
+            Some(Standardisation::of(train.features()))
         } else {
-            None
-        };
-        if let (Some(standardisation), Some(test)) = (&standardisation, &mut test) {
-            test.standardise(standardisation)?;
+            // Pixels are bytes.
+            self.mnist.is_some().then(|| Standardisation::factor(train.features().columns(), 1.0 / 255.0))
         }
-        Ok(Samples { train, test, label_names: raw.names, label_vectors, standardisation, first_index })
     }
 
     fn read_raw(&self) -> Result<RawSamples, Failure> {
@@ -160,9 +155,15 @@ impl DataOptions {
                     "--train-y must name the labels of --train-x, but is not given".into(),
                 ));
             }
+            if self.test_y.is_some() {
+                return Err(Failure::Input(
+                    "--test-y must go with --train-y; without it the labels are in --train-x and --test-x"
+                        .into(),
+                ));
+            }
             return read_indexed(train_x, self.test_x.as_deref(), names);
         };
-        let LabelFile { rows, names: found, count } = read_labels(train_y, names.as_deref())?;
+        let LabelFile { rows, names: found, count, counted } = read_labels(train_y, names.as_deref())?;
         let names = names.or(found);
         let train = Raw { place: train_x.clone(), features: read_features(train_x)?.features, labels: rows };
         let (mut test, mut count) = (None, count);
@@ -174,6 +175,7 @@ impl DataOptions {
             };
             let labels = read_labels(test_y, names.as_deref())?;
             if names.is_none() {
+                check_alike((train_y, count, counted), (test_y, &labels))?;
                 count = count.max(labels.count);
             }
             test = Some(Raw {
@@ -182,14 +184,23 @@ impl DataOptions {
                 labels: labels.rows,
             });
         }
-        let names = names.unwrap_or_else(|| numbered(count));
+        let names = names.map_or_else(|| numbered(count), Ok)?;
         Ok(RawSamples { train, test, names, first_index: None })
     }
 
     /// The vectors of the labels, after what was asked for has been done about missing ones.
-    fn read_vectors(&self, raw: &mut RawSamples) -> Result<Option<Array2<f64>>, Failure> {
-        let Some(path) = &self.label_vectors else { return Ok(None) };
-        let LabelVectors { mut vectors, missing } = LabelVectors::read(path, &raw.names)?;
+    #[expect(clippy::type_complexity, reason = "the vectors, and which labels went without")]
+    fn read_vectors(
+        &self,
+        raw: &mut RawSamples,
+    ) -> Result<(Option<Array2<f64>>, Vec<(usize, String)>), Failure> {
+        let Some(path) = &self.label_vectors else { return Ok((None, Vec::new())) };
+        let LabelVectors { mut vectors, .. } = LabelVectors::read(path, &raw.names)?;
+        vectors.rows_mut().into_iter().for_each(to_length_one);
+        // A vector of zeros is as good as none.
+        let missing: Vec<usize> =
+            (0..raw.names.len()).filter(|&label| vectors.row(label).iter().all(|x| *x == 0.0)).collect();
+        let mut dropped = Vec::new();
         if !missing.is_empty() {
             let listed: Vec<&str> =
                 missing.iter().take(LISTED).map(|&label| raw.names[label].as_str()).collect();
@@ -208,20 +219,15 @@ impl DataOptions {
                 Missing::Zero => say!("rot: note: {what}; they have the zero vector"),
                 Missing::Drop => {
                     say!("rot: note: {what}; they are left out");
-                    drop_labels(raw, &missing);
+                    dropped = missing.iter().map(|&label| (label, raw.names[label].clone())).collect();
+                    let places = raw.drop_labels(&missing);
                     let kept: Vec<usize> =
-                        (0..vectors.nrows()).filter(|label| !missing.contains(label)).collect();
+                        (0..places.len()).filter(|&label| places[label].is_some()).collect();
                     vectors = vectors.select(Axis(0), &kept);
                 }
             }
         }
-        for mut row in vectors.rows_mut() {
-            let length = row.dot(&row).sqrt();
-            if length > 0.0 {
-                row /= length;
-            }
-        }
-        Ok(Some(vectors))
+        Ok((Some(vectors), dropped))
     }
 
     /// Rows with labels, as a data set.
@@ -246,6 +252,12 @@ impl DataOptions {
             let kept: Vec<usize> = (0..labels.len()).filter(|&row| !labels[row].is_empty()).collect();
             features = features.select(&kept);
             labels.retain(|row| !row.is_empty());
+        }
+        if labels.is_empty() {
+            return Err(Failure::Input(format!(
+                "{}: some row must have a label, but none has",
+                place.display()
+            )));
         }
         let targets = Targets::new(count, &labels).map_err(about)?;
         Dataset::new(features, targets).map_err(about)
@@ -294,7 +306,7 @@ impl DataOptions {
 }
 
 /// Labels that no training row has cannot be learnt.
-fn say_unseen(train: &Dataset, names: &[String]) {
+pub fn say_unseen(train: &Dataset, names: &[String]) {
     let mut seen = vec![false; names.len()];
     (0..train.rows()).for_each(|row| train.targets().row(row).iter().for_each(|&label| seen[label] = true));
     let unseen: Vec<&str> =
@@ -308,12 +320,42 @@ fn say_unseen(train: &Dataset, names: &[String]) {
 }
 
 /// Refuses test rows of another width than the training rows.
-fn check_width(train: &Dataset, test: &Dataset) -> Result<(), Failure> {
-    let (wanted, found) = (train.features().columns(), test.features().columns());
+fn check_width(raw: &RawSamples) -> Result<(), Failure> {
+    let Some(test) = &raw.test else { return Ok(()) };
+    let (wanted, found) = (raw.train.features.columns(), test.features.columns());
     if wanted == found {
         return Ok(());
     }
+    let place = test.place.display();
     Err(Failure::Input(format!(
-        "--test-x must have the {wanted} features of the training rows, but has {found}"
+        "{place}: must have the {wanted} features of the training rows, but has {found}"
     )))
+}
+
+/// Refuses labels of the test rows that are not counted like those of the training rows.
+fn check_alike(
+    (train, count, counted): (&Path, usize, bool),
+    (test, labels): (&Path, &LabelFile),
+) -> Result<(), Failure> {
+    let (train, test) = (train.display(), test.display());
+    if labels.names.is_some() {
+        return Err(Failure::Input(format!("{test}: labels must be numbers, as in {train}, but are names")));
+    }
+    if counted && (labels.count > count || (labels.counted && labels.count != count)) {
+        let found = labels.count;
+        return Err(Failure::Input(format!(
+            "{test}: must have the {count} labels of {train}, but has {found}"
+        )));
+    }
+    Ok(())
+}
+
+/// Scales a vector to length one; the largest number goes first, so that no square leaves the range.
+fn to_length_one(mut row: ArrayViewMut1<f64>) {
+    let largest = row.fold(0.0_f64, |top, x| top.max(x.abs()));
+    if largest > 0.0 {
+        row.mapv_inplace(|x| x / largest);
+        let length = row.dot(&row).sqrt();
+        row.mapv_inplace(|x| x / length);
+    }
 }

@@ -66,7 +66,7 @@ pub struct TrainingOptions {
     /// Part of the training rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are kept
     /// [default: 0.1 of at least 200 rows, else 0]
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
-    validation: Option<f64>,
+    pub validation: Option<f64>,
     /// Stop after this many epochs without a better AUC on the rows held out [default: 20]
     #[arg(long, value_name = "N")]
     patience: Option<usize>,

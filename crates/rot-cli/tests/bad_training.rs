@@ -55,7 +55,7 @@ fn features_that_are_none() {
     refused(
         &s,
         "train --train-x x.csv --train-y y.txt --test-x wide.csv --test-y two.txt",
-        &["--test-x", "2 features", "has 3"],
+        &["wide.csv", "2 features", "has 3"],
     );
     s.write("past.txt", "2 3 2\n0 0:1\n1 3:1\n");
     s.write("label.txt", "2 3 2\n0 0:1\n2 1:1\n");
@@ -64,6 +64,53 @@ fn features_that_are_none() {
     refused(&s, "train --xmc good.txt label.txt", &["label.txt:3", "below 2", "2"]);
     s.write("short.txt", "5 3 2\n0 0:1\n");
     refused(&s, "train --xmc short.txt good.txt", &["short.txt", "5 rows", "1"]);
+}
+
+#[test]
+fn labels_of_train_and_test_that_are_not_alike() {
+    let s = scratch();
+    s.write("numbers.txt", "0\n1\n0\n1\n");
+    let line = "train --train-x x.csv --test-x x.csv";
+    refused(&s, &format!("{line} --train-y numbers.txt --test-y y.txt"), &["y.txt", "numbers", "names"]);
+    s.write("two.csv", "a,b\n1,0\n0,1\n1,0\n0,1\n");
+    s.write("three.csv", "a,b,c\n1,0,0\n0,1,0\n1,0,0\n0,1,1\n");
+    refused(&s, &format!("{line} --train-y two.csv --test-y three.csv"), &["three.csv"]);
+    s.write("one.svm", "1 1:1\n0 2:1\n");
+    s.write("zero.svm", "1 0:1\n0 1:1\n");
+    s.out("train --train-x one.svm --epochs 1 --loss ce --out model.safetensors");
+    refused(&s, "predict model.safetensors --x zero.svm", &["zero.svm", "count from 1", "0"]);
+    refused(&s, "train --train-x one.svm --test-x one.svm --test-y numbers.txt", &["--test-y", "--train-y"]);
+    s.write("wide.csv", "1,2\n");
+    refused(&s, "evaluate model.safetensors --x wide.csv", &["--y"]);
+}
+
+#[test]
+fn claims_that_memory_cannot_meet() {
+    let s = scratch();
+    s.write("wide.svm", "0 4294967295:1\n1 1:1\n");
+    s.write("many.svm", "4294967290 1:1\n1 1:1\n");
+    s.write("head.txt", "1 3000000000 3000000000\n0 1:1\n");
+    s.write("apart.svm", "0 1:1\n300000 2:1\n");
+    refused(&s, "train --train-x wide.svm --loss ce", &["4294967295 features", "memory"]);
+    refused(&s, "train --train-x many.svm --loss ce", &["labels must be below", "4294967290"]);
+    refused(&s, "train --train-x head.txt --loss ce", &["labels must be below"]);
+    refused(&s, "train --train-x apart.svm", &["--label-vectors", "300001"]);
+}
+
+#[test]
+fn features_that_leave_the_range() {
+    let s = scratch();
+    s.out("train --train-x x.csv --train-y y.txt --epochs 1 --out model.safetensors --loss ce --lr 1");
+    s.write("huge.csv", "3e38,3e38\n");
+    refused(&s, "predict model.safetensors --x huge.csv", &["logits must be finite", "row 1"]);
+    // The model stays, although its test rows cannot be scored.
+    s.write("one.txt", "cat\n");
+    let line = "train --train-x x.csv --train-y y.txt --test-x huge.csv --test-y one.txt --lr 1 --epochs 1 --loss ce";
+    let output = s.run(&format!("{line} --out kept.safetensors"));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("the test rows: logits must be finite"), "{error}");
+    assert!(s.path("kept.safetensors").exists());
 }
 
 #[test]
@@ -111,6 +158,12 @@ fn options_out_of_range() {
         ("--checkpoint x.csv", vec!["--checkpoint", "x.csv"]),
         ("--resume", vec!["--checkpoint"]),
         ("--loss best", vec!["--loss", "best"]),
+        ("--loss ce --mix-ce 3", vec!["--mix-ce", "transport", "ce"]),
+        ("--loss ce --k 0", vec!["--k", "0"]),
+        ("--loss ce --fw-iterations 0", vec!["--fw-iterations", "at least 1"]),
+        ("--loss bce --groups 0", vec!["--groups", "at least 1"]),
+        ("--checkpoint run --out run/checkpoint.safetensors", vec!["--out", "--checkpoint"]),
+        ("--mnist .", vec!["--mnist", "--train-x"]),
     ] {
         refused(&s, &format!("{base} {options}"), &parts);
     }

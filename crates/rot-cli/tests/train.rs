@@ -212,3 +212,111 @@ fn sparse_text_and_its_test_rows_are_counted_alike() {
     s.out("train --xmc train.svm test.svm --epochs 50 --lr 0.1 --out model.safetensors --loss ce");
     assert_eq!(s.json("evaluate model.safetensors --x test.svm")["accuracy"], 1.0);
 }
+
+#[test]
+fn labels_that_were_left_out_in_training_are_left_out_of_scores() {
+    let s = scratch();
+    // The first label has no vector, so that all others move down by one.
+    s.write("names.txt", "lorry\ncat\ndog\ntruck\n");
+    s.write("few.vec", "cat 1 0\ndog 0.5 0.5\ntruck 0 1\n");
+    let data = "--train-x train.csv --train-y train.txt --label-names names.txt --label-vectors few.vec --missing drop";
+    s.out(&format!("train {data} --empty skip --epochs 80 --lr 0.05 --out model.safetensors"));
+    let scores = s.json("evaluate model.safetensors --x train.csv --y train.txt --empty skip");
+    assert_eq!(scores["rows"], 64);
+    assert!(scores["accuracy"].as_f64().unwrap() > 0.7, "{scores}");
+}
+
+#[test]
+fn a_checkpoint_knows_its_groups_and_its_prior() {
+    let s = scratch();
+    let run = |options: &str| format!("train {DATA} --checkpoint run {options}");
+    s.out(&run("--epochs 2 --groups 1"));
+    assert!(s.refusal(&run("--epochs 3 --groups 3 --resume")).contains("another loss"));
+    let prior = |value: u32| format!("{value},0,0\n0,1,0\n0,0,1\n");
+    s.write("one.csv", prior(5));
+    s.write("two.csv", prior(6));
+    s.out(&run("--epochs 2 --loss kl --groups 3 --prior one.csv"));
+    assert!(
+        s.refusal(&run("--epochs 3 --loss kl --groups 3 --prior two.csv --resume")).contains("another loss")
+    );
+    assert!(
+        s.refusal(&run("--epochs 1 --loss kl --groups 3 --prior one.csv --resume"))
+            .contains("at most 1 epochs")
+    );
+}
+
+#[test]
+fn a_checkpoint_whose_story_does_not_hold_is_refused() {
+    let s = scratch();
+    let line = format!("train {DATA} --validation 0.2 --epochs 4 --checkpoint run --resume");
+    s.out(&format!("train {DATA} --validation 0.2 --epochs 3 --checkpoint run"));
+    let path = s.path("run/checkpoint.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    for (from, to) in [
+        ("\\\"steps\\\":3", "\\\"steps\\\":7"),
+        ("\\\"best\\\":[", "\\\"best\\\":["),
+        ("\\\"epoch\\\":2", "\\\"epoch\\\":5"),
+    ] {
+        let at = bytes.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+        let mut edited = bytes.clone();
+        edited[at..at + to.len()].copy_from_slice(to.as_bytes());
+        if from == to {
+            // The number of the best epoch.
+            edited[at + from.len()] = b'9';
+        }
+        std::fs::write(&path, edited).unwrap();
+        let message = s.refusal(&line);
+        assert!(message.contains("checkpoint.safetensors") && message.contains("epochs"), "{message}");
+    }
+}
+
+#[test]
+fn whoever_reads_may_leave_and_the_model_is_saved() {
+    let s = scratch();
+    let line = format!("train {DATA} --epochs 3000 --json --out model.safetensors");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rot"))
+        .current_dir(s.path("."))
+        .args(line.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+    assert!(s.path("model.safetensors").exists());
+}
+
+#[test]
+fn vectors_of_any_length_are_directions() {
+    let s = scratch();
+    let loss = |factor: f64| {
+        let line = |name: &str, x: f64, y: f64| format!("{name} {:e} {:e}\n", x * factor, y * factor);
+        let text = line("cat", 1.0, 0.0)
+            + &line("dog", 0.9, 0.1)
+            + &line("truck", -1.0, 0.0)
+            + &line("lorry", -1.0, 0.2);
+        s.write("scaled.vec", text);
+        let out = s.out("train --train-x train.csv --train-y train.txt --label-names names.txt --label-vectors scaled.vec --loss w2 --epochs 1 --json");
+        let found: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+        found["epochs"][0]["loss"].as_f64().unwrap()
+    };
+    let plain = loss(1.0);
+    for factor in [1e200, 1e-200] {
+        assert!((loss(factor) - plain).abs() < 1e-6 * plain.abs());
+    }
+}
+
+#[test]
+fn srw_with_all_dimensions_is_w2() {
+    let s = scratch();
+    let weights = |loss: &str| {
+        s.out(&format!("train {DATA} --epochs 20 --out model.safetensors --loss {loss}"));
+        let bytes = std::fs::read(s.path("model.safetensors")).unwrap();
+        let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        bytes[8 + header..].to_vec()
+    };
+    assert!(weights("srw --k 3") == weights("w2"));
+    assert!(weights("srw --k 1") != weights("w2"));
+    let message = s.refusal(&format!("train {DATA} --loss srw --k 4"));
+    assert!(message.contains("--k") && message.contains('3'), "{message}");
+}

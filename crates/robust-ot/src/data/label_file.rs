@@ -25,7 +25,7 @@ use crate::error::Result;
 /// The labels of samples.
 ///
 /// ```
-/// let labels = robust_ot::data::LabelFile { rows: vec![vec![0, 2], vec![]], names: None, count: 3 };
+/// let labels = robust_ot::data::LabelFile { rows: vec![vec![0, 2], vec![]], names: None, count: 3, counted: false };
 /// assert_eq!(labels.rows[0], [0, 2]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct LabelFile {
     pub names: Option<Vec<String>>,
     /// Number of labels: that of the names or columns, or one more than the largest.
     pub count: usize,
+    /// Whether the count is what the file says, and not only one more than the largest label in it.
+    pub counted: bool,
 }
 
 /// Reads labels by the ending of the file. With `names`, the labels are those.
@@ -178,8 +180,8 @@ impl Raw {
                 "must hold the labels of at least one sample, but is empty".into(),
             ));
         }
-        let count = columns.or(names.map(<[String]>::len));
-        let count = count.unwrap_or_else(|| rows.iter().flatten().max().map_or(0, |largest| largest + 1));
+        let told = columns.or(names.map(<[String]>::len));
+        let count = told.unwrap_or_else(|| rows.iter().flatten().max().map_or(0, |largest| largest + 1));
         if let Some(names) = names.filter(|names| names.len() != count) {
             let message = format!("must have as many labels as names, but has {count} for {}", names.len());
             return Err(format_error(path, message));
@@ -192,7 +194,7 @@ impl Raw {
                 format!("labels must be below {count}, the number of names, but row {row} has {label}");
             return Err(format_error(path, message));
         }
-        Ok(LabelFile { rows, names: names.map(<[String]>::to_vec), count })
+        Ok(LabelFile { rows, names: names.map(<[String]>::to_vec), count, counted: told.is_some() })
     }
 }
 

@@ -21,6 +21,7 @@ mod svmlight;
 mod table;
 mod tags;
 mod variable;
+mod whole;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -37,7 +38,8 @@ pub use self::label_file::{LabelFile, read_label_names, read_labels};
 pub use self::label_vectors::LabelVectors;
 pub use self::npy::{read_npy, read_npy_f32, read_npy_integers, write_npy};
 pub use self::svmlight::{Labelled, read_labelled};
-pub use self::table::{Table, read_table, write_table};
+pub use self::table::{Table, format_table, read_table, write_table};
+pub use self::whole::write_whole;
 use crate::error::{Error, Result};
 
 /// Points from `.npy`, `.csv` or `.tsv`, one a row, with the names of the features where a header gives them.

@@ -2,14 +2,14 @@
 //!
 //! Numbers are read as they come, so that a header that lies costs nothing.
 
-use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::Read;
 use std::path::Path;
 
 use ndarray::{Array2, ShapeBuilder};
 
 use super::compressed::{fill, open_plain_or_gzip};
 use super::number::{Kind, Layout, Number, read_numbers};
+use super::whole::write_whole;
 use super::{format_error, io_error};
 use crate::error::Result;
 
@@ -245,8 +245,7 @@ pub fn write_npy(path: &Path, array: &Array2<f64>) -> Result<()> {
     let unpadded = MAGIC.len() + 4 + header.len() + 1;
     header.push_str(&" ".repeat(unpadded.next_multiple_of(64) - unpadded));
     header.push('\n');
-    let write = || -> std::io::Result<()> {
-        let mut file = BufWriter::new(File::create(path)?);
+    write_whole(path, |file| {
         file.write_all(MAGIC)?;
         file.write_all(&[1, 0])?;
         file.write_all(&(header.len() as u16).to_le_bytes())?;
@@ -254,9 +253,8 @@ pub fn write_npy(path: &Path, array: &Array2<f64>) -> Result<()> {
         for value in array {
             file.write_all(&value.to_le_bytes())?;
         }
-        file.flush()
-    };
-    write().map_err(|e| io_error(path, e))
+        Ok(())
+    })
 }
 
 #[cfg(test)]

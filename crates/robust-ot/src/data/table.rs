@@ -6,6 +6,7 @@ use csv::{ReaderBuilder, StringRecord, Trim, WriterBuilder};
 use ndarray::Array2;
 
 use super::compressed::open_plain_or_gzip;
+use super::whole::write_whole;
 use super::{extension, format_error, io_error, line_error};
 use crate::error::{Error, Result};
 
@@ -100,15 +101,34 @@ fn number(field: &str) -> Option<f64> {
 /// # Errors
 /// When the file cannot be written.
 pub fn write_table(path: &Path, header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<()> {
-    let file = std::fs::File::create(path).map_err(|source| io_error(path, source))?;
-    let mut writer = WriterBuilder::new().delimiter(delimiter(path)).flexible(true).from_writer(file);
+    write_whole(path, |out| format_table(out, delimiter(path), header, rows))
+}
+
+/// The same to any writer, with fields between delimiters.
+///
+/// ```
+/// let mut out = Vec::new();
+/// let row = vec!["a,b".to_owned(), "1".to_owned()];
+/// robust_ot::data::format_table(&mut out, b',', &[], std::iter::once(row)).unwrap();
+/// assert_eq!(out, b"\"a,b\",1\n");
+/// ```
+///
+/// # Errors
+/// When the writer fails.
+pub fn format_table(
+    out: &mut dyn std::io::Write,
+    delimiter: u8,
+    header: &[String],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> std::io::Result<()> {
+    let mut writer = WriterBuilder::new().delimiter(delimiter).flexible(true).from_writer(out);
     if !header.is_empty() {
-        writer.write_record(header).map_err(|error| csv_error(path, error))?;
+        writer.write_record(header)?;
     }
     for row in rows {
-        writer.write_record(row).map_err(|error| csv_error(path, error))?;
+        writer.write_record(row)?;
     }
-    writer.flush().map_err(|source| io_error(path, source))
+    writer.flush()
 }
 
 pub(super) fn delimiter(path: &Path) -> u8 {

@@ -58,7 +58,12 @@ impl Tags {
         let labels = match (names, indices) {
             (None, None) => {
                 let names: Vec<String> = self.distinct.into_iter().map(|tag| tag.name).collect();
-                return Ok(LabelFile { rows: self.rows, count: names.len(), names: Some(names) });
+                return Ok(LabelFile {
+                    rows: self.rows,
+                    count: names.len(),
+                    names: Some(names),
+                    counted: true,
+                });
             }
             (None, Some(indices)) => indices,
             (Some(names), indices) => {
@@ -74,7 +79,12 @@ impl Tags {
         };
         self.rows.iter_mut().flatten().for_each(|tag| *tag = labels[*tag]);
         let count = names.map_or(labels.iter().max().map_or(0, |largest| largest + 1), <[String]>::len);
-        Ok(LabelFile { rows: self.rows, names: names.map(<[String]>::to_vec), count })
+        Ok(LabelFile {
+            rows: self.rows,
+            names: names.map(<[String]>::to_vec),
+            count,
+            counted: names.is_some(),
+        })
     }
 
     fn check_indices(&self, path: &Path, indices: Vec<usize>, count: usize) -> Result<Vec<usize>> {

@@ -9,7 +9,7 @@ use super::optimizer::{Parameters, Schedule};
 use super::settings::TrainSettings;
 use super::tensors::{self, Kind, Tensor};
 use super::trainer::{Progress, State, Trainer};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What a checkpoint says of itself.
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,9 +69,14 @@ impl Trainer<'_> {
         if run.settings != own.settings {
             return other("other settings of the optimiser, batches, seed or epochs");
         }
+        self.check_progress(progress).map_err(|found| file.refuse(found))?;
         let fill = |name: &str, numbers: &mut Vec<f32>| {
             *numbers = file.single(name, &[numbers.len()])?;
-            Ok::<_, Error>(())
+            if numbers.iter().all(|x| x.is_finite() && (*x >= 0.0 || !name.ends_with("second"))) {
+                return Ok(());
+            }
+            Err(file
+                .refuse(format!("'{name}' must be finite, and squares not negative, but a number is not")))
         };
         let mut state = self.state.clone();
         for (name, parameters) in [("weights", Some(&mut state.weights)), ("bias", state.bias.as_mut())] {
@@ -90,6 +95,25 @@ impl Trainer<'_> {
         state.progress = progress.clone();
         self.state = state;
         Ok(())
+    }
+
+    /// Whether this can be how far the run is.
+    fn check_progress(&self, progress: &Progress) -> std::result::Result<(), String> {
+        let done = progress.epochs.len();
+        if done > self.settings.epochs {
+            let wanted = self.settings.epochs;
+            return Err(format!("must be of a run of at most {wanted} epochs, but has {done} behind it"));
+        }
+        let steps = done as u64 * self.train.rows().div_ceil(self.settings.batch) as u64;
+        let numbered = progress.epochs.iter().enumerate().all(|(at, epoch)| epoch.epoch == at + 1);
+        let best = match progress.best {
+            None => self.validation.is_none() || done == 0,
+            Some((epoch, auc)) => self.validation.is_some() && (1..=done).contains(&epoch) && auc.is_finite(),
+        };
+        if numbered && progress.steps == steps && best {
+            return Ok(());
+        }
+        Err(format!("must tell of {done} epochs in {steps} steps and the best of them, but does not"))
     }
 
     fn run(&self) -> Run {

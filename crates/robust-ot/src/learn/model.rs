@@ -1,5 +1,6 @@
 //! A trained model: a linear map to logits, with its labels and how it came about.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use ndarray::parallel::prelude::*;
@@ -80,6 +81,8 @@ pub struct About {
     pub best_epoch: Option<usize>,
     /// Rows it was trained on.
     pub rows: usize,
+    /// Labels of the files that were left out, with the place they had; rows to come are read alike.
+    pub dropped_labels: Vec<(usize, String)>,
     /// What svmlight files of training counted features from, 0 or 1; files to come are read alike.
     pub first_index: Option<usize>,
     /// Scores on test data.
@@ -120,6 +123,17 @@ impl Model {
         }
         if let Some(((row, column), &value)) = weights.indexed_iter().find(|(_, w)| !w.is_finite()) {
             return Err(Error::NotFinite { name: "weights", row, column, value: f64::from(value) });
+        }
+        if let Some((column, &value)) = bias.iter().flatten().enumerate().find(|(_, b)| !b.is_finite()) {
+            return Err(Error::NotFinite { name: "biases", row: 0, column, value: f64::from(value) });
+        }
+        let mut known = HashSet::new();
+        if let Some(name) = label_names.iter().find(|name| !known.insert(name.as_str())) {
+            return Err(Error::Shape {
+                name: "the label names",
+                expected: "different from each other".into(),
+                found: format!("'{name}' twice"),
+            });
         }
         let about = About::default();
         Ok(Self { weights, bias, output, label_names, standardisation: None, label_vectors: None, about })
@@ -169,6 +183,9 @@ impl Model {
     pub fn probabilities_of_standardised(&self, features: &Features) -> Result<Array2<f64>> {
         self.check_width(features)?;
         let logits = linear::logits(features, self.weights.view(), self.bias());
+        if let Some(((row, column), &value)) = logits.indexed_iter().find(|(_, z)| !z.is_finite()) {
+            return Err(Error::NotFinite { name: "logits", row, column, value: f64::from(value) });
+        }
         Ok(probabilities(&logits, self.output))
     }
 
@@ -230,9 +247,21 @@ impl Model {
             None => None,
             Some(scale) => Some(Standardisation { mean: optional("mean", features)?, scale }),
         };
+        if let Some(Standardisation { mean, scale }) = &model.standardisation
+            && !mean.iter().flatten().chain(scale).all(|x| x.is_finite())
+        {
+            return Err(
+                file.refuse("'mean' and 'scale' must be finite, but one of their numbers is not".into())
+            );
+        }
         if let Some(shape) = file.shape("label_vectors") {
             let dim = shape.last().copied().unwrap_or(0);
             let numbers = file.double("label_vectors", &[labels, dim])?;
+            if !numbers.iter().all(|x| x.is_finite()) {
+                return Err(
+                    file.refuse("'label_vectors' must be finite, but one of their numbers is not".into())
+                );
+            }
             let vectors = Array2::from_shape_vec((labels, dim), numbers);
             model.label_vectors = Some(vectors.map_err(|error| file.refuse(error.to_string()))?);
         }

@@ -130,7 +130,9 @@ impl Objective {
         let SoftTargets { moved, smoothing, table } = &self.soft;
         found.add_text(&format!("{:?} {} {moved} {smoothing}", self.output, self.cross_entropy));
         if let Some((weight, robust)) = &self.transport {
-            found.add_text(&format!("{weight} {:?}", robust.settings()));
+            // Not as Debug, which shortens large priors.
+            let settings = serde_json::to_string(robust.settings()).unwrap_or_default();
+            found.add_text(&format!("{weight} {settings} {}", robust.size()));
             found.add_numbers(robust.points());
         }
         table.iter().for_each(|table| found.add_numbers(table));

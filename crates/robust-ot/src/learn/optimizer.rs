@@ -186,10 +186,12 @@ fn adapt(
 ) {
     let (rate, square, decay) = factors;
     let (old, old_square) = (BETA.0 as f32, BETA.1 as f32);
+    // Rounded once: 1 − 0.999 in single precision would be off by 1e-5.
+    let (new, new_square) = ((1.0 - BETA.0) as f32, (1.0 - BETA.1) as f32);
     for (((w, g), m), v) in values.iter_mut().zip(gradient).zip(mean).zip(squares) {
         let g = g + decay * *w;
-        *m = old * *m + (1.0 - old) * g;
-        *v = old_square * *v + (1.0 - old_square) * g * g;
+        *m = old * *m + new * g;
+        *v = old_square * *v + new_square * g * g;
         *w -= rate * *m / ((square * *v).sqrt() + EPSILON);
     }
 }

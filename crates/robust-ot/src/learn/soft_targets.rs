@@ -132,11 +132,6 @@ impl SoftTargets {
         Ok(self)
     }
 
-    /// Whether all mass stays on the true labels.
-    pub fn is_hard(&self) -> bool {
-        self.table.is_none() && self.smoothing <= 0.0
-    }
-
     /// μ of a row with these true labels.
     pub fn target(&self, labels: usize, truth: &[usize]) -> Vec<f32> {
         let mut out = vec![0.0; labels];

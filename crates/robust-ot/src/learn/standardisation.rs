@@ -59,7 +59,7 @@ impl Standardisation {
                 }
                 // What rounding leaves of a constant is no deviation.
                 let pairs = variance.iter().zip(&mean);
-                let scale = pairs.map(|(v, m)| inverse(v.sqrt(), 1e-6 * m.abs())).collect();
+                let scale = pairs.map(|(v, m)| inverse(v.sqrt(), 1e-7 * m.abs())).collect();
                 Self { mean: Some(mean.iter().map(|m| *m as f32).collect()), scale }
             }
             Features::Sparse(sparse) => {

@@ -1,16 +1,16 @@
 //! Our safetensors files: numbers by name, and one JSON document that says what they are.
 //!
-//! A file is written beside its place, synced and renamed: there is the old one or the new one, never half of one.
+//! A file is written whole or not at all.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::data::write_whole;
 use crate::error::{Error, Result};
 
 /// The key of our document in the header.
@@ -88,26 +88,7 @@ pub(super) fn write(path: &Path, kind: Kind, document: &impl Serialize, tensors:
     let views = views.collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>();
     let whole =
         views.and_then(|views| serialize(views, Some(header))).map_err(|error| refuse(error.to_string()))?;
-    write_whole(path, &whole).map_err(|source| Error::Io { path: path.to_owned(), source })
-}
-
-/// Bytes into a file beside its place, to the disk, then to its place.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = folder.join(format!(".{name}.{}.tmp", std::process::id()));
-    let done = (|| {
-        let mut file = File::create(&beside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)?;
-        // The new name is on the disk only when the folder is; where folders cannot be opened, there is nothing to sync.
-        File::open(folder).map_or(Ok(()), |folder| folder.sync_all())
-    })();
-    if done.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    done
+    write_whole(path, |out| out.write_all(&whole))
 }
 
 /// Reads a file of one kind.
@@ -251,8 +232,11 @@ mod tests {
         for cut in [0, 5, 40, bytes.len() - 1] {
             assert!(message(&bytes[..cut]).contains("cut short"), "{cut}");
         }
-        let text = String::from_utf8_lossy(&bytes).replace("\\\"version\\\":1", "\\\"version\\\":7");
-        assert!(message(text.as_bytes()).contains("version 7, and this program reads version 1"));
+        let version = b"\\\"version\\\":";
+        let at = bytes.windows(version.len()).position(|window| window == version).unwrap() + version.len();
+        let mut newer = bytes.clone();
+        newer[at] = b'7';
+        assert!(message(&newer).contains("version 7, and this program reads version 1"));
         let others =
             serialize([("w", TensorView::new(Dtype::F32, vec![1], &[0; 4]).unwrap())], None).unwrap();
         assert!(message(&others).contains("of something else"));

@@ -194,6 +194,10 @@ impl<'a> Trainer<'a> {
             sum += self.batch(chosen, epoch, batch + 1)?;
             progress(batch + 1, batches);
         }
+        let (least, _) = f32::extremes(&self.state.weights.values);
+        if !least.is_finite() {
+            return Err(Error::Diverged { what: "a weight", value: least, epoch, batch: batches });
+        }
         let seconds = start.elapsed().as_secs_f64();
         let validation_auc = self.validate()?;
         let found = Epoch { epoch, loss: sum / rows as f64, seconds, validation_auc };
@@ -228,8 +232,8 @@ impl<'a> Trainer<'a> {
         let factor = settings.reduction.factor(chosen.len()) as f32;
         logits.mapv_inplace(|g| g * factor);
         state.progress.steps += 1;
-        let all = settings.epochs * train.rows().div_ceil(settings.batch);
-        let done = (state.progress.steps - 1) as f64 / all as f64;
+        let all = settings.epochs as f64 * train.rows().div_ceil(settings.batch) as f64;
+        let done = (state.progress.steps - 1) as f64 / all;
         let rate = settings.learning_rate * settings.schedule.factor(done);
         let step = Step {
             optimizer: settings.optimizer,

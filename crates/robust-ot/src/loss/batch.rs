@@ -79,6 +79,11 @@ impl<T: Real> RobustLoss<T> {
         &self.settings
     }
 
+    /// The size r of its metrics.
+    pub(crate) fn size(&self) -> usize {
+        self.labels.size
+    }
+
     /// The label vectors, laid out by groups.
     pub(crate) fn points(&self) -> &Array2<T> {
         &self.labels.points

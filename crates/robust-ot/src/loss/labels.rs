@@ -44,17 +44,24 @@ impl<T: Real> Labels<T> {
             });
         }
         let vectors = Measure::uniform(vectors.clone())?;
-        let mut maps = Displacements::new(&vectors, &vectors, grouping)?;
         let mut set = set.clone();
+        set.check(grouping.groups())?;
+        let mut maps = Displacements::new(&vectors, &vectors, grouping)?;
         if set.is_spectral() && grouping.slots() == 1 && vectors.len() <= vectors.dim() {
             // Spectral sets are blind to rotations: L points have at most L − 1 dimensions.
             let seen = Measure::uniform(coordinates(maps.points().0)?)?;
             maps = Displacements::new(&seen, &seen, &Grouping::none(seen.dim()))?;
-            if let MetricSet::Srw { k } = &mut set {
-                *k = (*k).min(seen.dim());
-            }
         }
-        set.check(maps.size())?;
+        if let MetricSet::Srw { k } = set
+            && k >= maps.size()
+        {
+            // All dimensions there are: nothing is left to choose.
+            set = MetricSet::W2;
+        }
+        if set == MetricSet::W2 {
+            // tr V is the same for any groups, and least work for one.
+            maps = Displacements::new(&vectors, &vectors, &Grouping::contiguous(vectors.dim(), 1)?)?;
+        }
         let metric = set.evaluate(maps.independent_moment())?.metric;
         let (points, size) = (maps.points().0, maps.size());
         let triangle: Vec<(usize, usize)> = (0..size).flat_map(|a| (a..size).map(move |b| (a, b))).collect();
