@@ -84,8 +84,9 @@ def main() -> None:
             times = []
             for value in values:
                 size = middle | {key: value}
-                found = train(folder, size["rows"], 100, size["labels"], size["labels a row"], f"--loss p --groups {size['r']}", 7)
-                times.append(found["seconds_per_epoch"])
+                options = f"--loss p --groups {size['r']}"
+                runs = [train(folder, size["rows"], 100, size["labels"], size["labels a row"], options, 7) for _ in range(3)]
+                times.append(statistics.median(found["seconds_per_epoch"] for found in runs))
             out.append(f"| {key} | " + " | ".join(str(value) for value in values) + " |")
             out.append("| seconds an epoch | " + " | ".join(shown(time) for time in times) + " |")
     text = "\n".join(out) + "\n"

@@ -2,6 +2,7 @@
 
 mod experiment;
 mod lines;
+mod movies;
 mod table;
 pub mod training;
 
@@ -15,6 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::de::DeserializeOwned;
 
 use self::experiment::{Experiment, Part};
+use self::movies::Movies;
 use crate::failure::Failure;
 use crate::options::set_threads;
 use crate::signal::interrupt;
@@ -24,6 +26,9 @@ const TABLES: [(&str, &str); 2] = [
     ("table1", include_str!("../../../../experiments/table1.toml")),
     ("table2", include_str!("../../../../experiments/table2.toml")),
 ];
+
+/// The table of texts.
+const MOVIES: (&str, &str) = ("movies", include_str!("../../../../experiments/movies.toml"));
 
 /// Run the paper's experiments and show ours beside the published figures
 ///
@@ -36,7 +41,7 @@ const TABLES: [(&str, &str); 2] = [
     rot reproduce my-own.toml --data DATA --out runs"
 )]
 pub struct Reproduce {
-    /// table1, table2, all, or files like experiments/table1.toml
+    /// table1, table2, movies, all, or files like experiments/table1.toml
     #[arg(required = true, value_name = "NAME|FILE")]
     names: Vec<String>,
     /// The folder with the data
@@ -63,18 +68,18 @@ impl Reproduce {
     /// Runs one experiment after the other.
     pub fn run(&self) -> Result<(), Failure> {
         self.threads.map_or(Ok(()), set_threads)?;
-        let mut experiments = Vec::new();
+        let known = || TABLES.iter().chain([&MOVIES]);
+        let mut texts: Vec<(String, String)> = Vec::new();
         for name in &self.names {
-            match TABLES.iter().find(|(known, _)| known == name) {
-                Some((name, text)) => experiments.push(((*name).to_owned(), parse(text, name)?)),
-                None if name == "all" => {
-                    for (name, text) in TABLES {
-                        experiments.push((name.to_owned(), parse(text, name)?));
-                    }
-                }
-                None => experiments.push(read(Path::new(name))?),
+            let shipped = known().filter(|(known, _)| known == name || name == "all");
+            let before = texts.len();
+            texts.extend(shipped.map(|&(name, text)| (name.to_owned(), text.to_owned())));
+            if texts.len() == before {
+                texts.push(read(Path::new(name))?);
             }
         }
+        let experiments = texts.iter().map(|(name, text)| Ok((name, Kind::of(name, text)?)));
+        let experiments = experiments.collect::<Result<Vec<_>, Failure>>()?;
         if !self.data.is_dir() {
             return Err(Failure::Input(format!(
                 "--data must be a folder, but {} is none",
@@ -88,25 +93,47 @@ impl Reproduce {
         let part = Part { sets: self.sets.clone(), protocols: self.protocols.clone(), quick: self.quick };
         let interrupt = interrupt();
         for (name, experiment) in &experiments {
-            // Another budget gives other results, which are kept apart.
-            let name = if self.quick { format!("{name}-quick") } else { name.clone() };
-            training::run(&name, experiment, &part, (&self.data, &self.out), &interrupt)?;
+            match experiment {
+                Kind::Movies(movies) => movies.run(name, &self.data, &self.out, &interrupt)?,
+                Kind::Training(experiment) => {
+                    // Another budget gives other results, which are kept apart.
+                    let name = if self.quick { format!("{name}-quick") } else { (*name).clone() };
+                    training::run(&name, experiment, &part, (&self.data, &self.out), &interrupt)?;
+                }
+            }
         }
         Ok(())
     }
 }
 
-/// An experiment from a file, and what it is called.
-fn read(path: &Path) -> Result<(String, Experiment), Failure> {
+/// What a file asks for.
+enum Kind {
+    Training(Experiment),
+    Movies(Movies),
+}
+
+impl Kind {
+    fn of(place: &str, text: &str) -> Result<Self, Failure> {
+        let table: toml::Table = parse(text, place)?;
+        if table.contains_key("films") {
+            Ok(Self::Movies(parse(text, place)?))
+        } else {
+            Ok(Self::Training(parse(text, place)?))
+        }
+    }
+}
+
+/// The text of a file, and what the experiment is called.
+fn read(path: &Path) -> Result<(String, String), Failure> {
     if !path.exists() {
-        let known: Vec<&str> = TABLES.iter().map(|(name, _)| *name).collect();
+        let known: Vec<&str> = TABLES.iter().chain([&MOVIES]).map(|(name, _)| *name).collect();
         let (known, name) = (known.join(", "), path.display());
         return Err(Failure::Input(format!("NAME must be {known}, all or a file, but is {name}")));
     }
     let text =
         fs::read_to_string(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    Ok((name, parse(&text, &path.display().to_string())?))
+    Ok((name, text))
 }
 
 /// An experiment from its text.
