@@ -55,10 +55,7 @@ pub fn draw_heatmap(
     labels: &[String],
     title: &str,
 ) -> Result<(), Failure> {
-    REGISTER.call_once(|| {
-        // The font is a constant of this program; a test draws with it.
-        let _ = plotters::style::register_font("sans-serif", FontStyle::Normal, FONT);
-    });
+    register_font();
     let layout = Layout::new(labels);
     let size = (layout.width, layout.height);
     let fail = |error: String| Failure::Other(format!("{}: {error}", path.display()));
@@ -69,6 +66,14 @@ pub fn draw_heatmap(
         draw(&SVGBackend::new(path, size).into_drawing_area(), &layout, matrix, labels, title)
             .map_err(|error| fail(error.to_string()))
     }
+}
+
+/// Makes the font known to plotters.
+pub fn register_font() {
+    REGISTER.call_once(|| {
+        // The font is a constant of this program; a test draws with it.
+        let _ = plotters::style::register_font("sans-serif", FontStyle::Normal, FONT);
+    });
 }
 
 fn draw<B: DrawingBackend>(
@@ -137,7 +142,8 @@ fn range(matrix: &Array2<f64>) -> (f64, f64) {
     others.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, &x)| (low.min(x), high.max(x)))
 }
 
-fn colour(part: f64) -> RGBColor {
+/// The colour of a part between 0 and 1.
+pub fn colour(part: f64) -> RGBColor {
     let at = part.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
     let lower = (at as usize).min(SCALE.len() - 2);
     let (from, to, part) = (SCALE[lower], SCALE[lower + 1], at - lower as f64);

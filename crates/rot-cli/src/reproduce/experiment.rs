@@ -47,6 +47,9 @@ pub struct Data {
     /// Epochs by protocol, where they are not the protocol's own.
     #[serde(default)]
     pub epochs: BTreeMap<String, usize>,
+    /// Seeds by protocol, where they are not the experiment's.
+    #[serde(default)]
+    pub seeds: BTreeMap<String, Vec<u64>>,
 }
 
 /// A model.
@@ -118,8 +121,8 @@ impl Experiment {
                 self.protocols.iter().filter(|(name, _)| Part::has(&part.protocols, name))
             {
                 let none = Vec::new();
-                let seeds =
-                    if part.quick { &self.quick.seeds } else { self.seeds.get(protocol).unwrap_or(&none) };
+                let seeds = data.seeds.get(protocol).or_else(|| self.seeds.get(protocol)).unwrap_or(&none);
+                let seeds = if part.quick { &self.quick.seeds } else { seeds };
                 for row in self.row.iter().filter(|row| row.protocols.contains(protocol)) {
                     let epochs = row.epochs.get(&data.name).or_else(|| data.epochs.get(protocol)).copied();
                     let epochs = if part.quick {

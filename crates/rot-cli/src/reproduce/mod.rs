@@ -1,5 +1,6 @@
 //! `rot reproduce`: the paper's tables and figures on real data, with ours beside the published.
 
+mod contours;
 mod experiment;
 mod lines;
 mod movies;
@@ -15,6 +16,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::de::DeserializeOwned;
 
+use self::contours::Contours;
 use self::experiment::{Experiment, Part};
 use self::movies::Movies;
 use crate::failure::Failure;
@@ -27,8 +29,11 @@ const TABLES: [(&str, &str); 2] = [
     ("table2", include_str!("../../../../experiments/table2.toml")),
 ];
 
-/// The table of texts.
-const MOVIES: (&str, &str) = ("movies", include_str!("../../../../experiments/movies.toml"));
+/// The table of texts, and the picture of losses.
+const OTHERS: [(&str, &str); 2] = [
+    ("figure1", include_str!("../../../../experiments/figure1.toml")),
+    ("movies", include_str!("../../../../experiments/movies.toml")),
+];
 
 /// Run the paper's experiments and show ours beside the published figures
 ///
@@ -41,7 +46,7 @@ const MOVIES: (&str, &str) = ("movies", include_str!("../../../../experiments/mo
     rot reproduce my-own.toml --data DATA --out runs"
 )]
 pub struct Reproduce {
-    /// table1, table2, movies, all, or files like experiments/table1.toml
+    /// table1, table2, figure1, movies, all, or files like experiments/table1.toml
     #[arg(required = true, value_name = "NAME|FILE")]
     names: Vec<String>,
     /// The folder with the data
@@ -68,17 +73,17 @@ impl Reproduce {
     /// Runs one experiment after the other.
     pub fn run(&self) -> Result<(), Failure> {
         self.threads.map_or(Ok(()), set_threads)?;
-        let known = || TABLES.iter().chain([&MOVIES]);
-        let mut texts: Vec<(String, String)> = Vec::new();
+        let known = || TABLES.iter().chain(&OTHERS);
+        let mut texts = Vec::new();
         for name in &self.names {
             let shipped = known().filter(|(known, _)| known == name || name == "all");
             let before = texts.len();
-            texts.extend(shipped.map(|&(name, text)| (name.to_owned(), text.to_owned())));
+            texts.extend(shipped.map(|&(name, text)| (name.to_owned(), name.to_owned(), text.to_owned())));
             if texts.len() == before {
                 texts.push(read(Path::new(name))?);
             }
         }
-        let experiments = texts.iter().map(|(name, text)| Ok((name, Kind::of(name, text)?)));
+        let experiments = texts.iter().map(|(name, place, text)| Ok((name, Kind::of(place, text)?)));
         let experiments = experiments.collect::<Result<Vec<_>, Failure>>()?;
         if !self.data.is_dir() {
             return Err(Failure::Input(format!(
@@ -95,6 +100,7 @@ impl Reproduce {
         for (name, experiment) in &experiments {
             match experiment {
                 Kind::Movies(movies) => movies.run(name, &self.data, &self.out, &interrupt)?,
+                Kind::Contours(contours) => contours.run(name, &self.data, &self.out)?,
                 Kind::Training(experiment) => {
                     // Another budget gives other results, which are kept apart.
                     let name = if self.quick { format!("{name}-quick") } else { (*name).clone() };
@@ -110,6 +116,7 @@ impl Reproduce {
 enum Kind {
     Training(Experiment),
     Movies(Movies),
+    Contours(Contours),
 }
 
 impl Kind {
@@ -117,23 +124,25 @@ impl Kind {
         let table: toml::Table = parse(text, place)?;
         if table.contains_key("films") {
             Ok(Self::Movies(parse(text, place)?))
+        } else if table.contains_key("panel") {
+            Ok(Self::Contours(parse(text, place)?))
         } else {
             Ok(Self::Training(parse(text, place)?))
         }
     }
 }
 
-/// The text of a file, and what the experiment is called.
-fn read(path: &Path) -> Result<(String, String), Failure> {
+/// What the experiment in a file is called, where it is, and its text.
+fn read(path: &Path) -> Result<(String, String, String), Failure> {
     if !path.exists() {
-        let known: Vec<&str> = TABLES.iter().chain([&MOVIES]).map(|(name, _)| *name).collect();
+        let known: Vec<&str> = TABLES.iter().chain(&OTHERS).map(|(name, _)| *name).collect();
         let (known, name) = (known.join(", "), path.display());
         return Err(Failure::Input(format!("NAME must be {known}, all or a file, but is {name}")));
     }
     let text =
         fs::read_to_string(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    Ok((name, text))
+    Ok((name, path.display().to_string(), text))
 }
 
 /// An experiment from its text.

@@ -1,0 +1,210 @@
+//! Losses over the simplex of predictions for three labels, as lines of equal loss.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use ndarray::{Array2, Axis};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use robust_ot::data::LabelVectors;
+use robust_ot::loss::{LossSettings, RobustLoss, Targets};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::lines::Lines;
+use crate::failure::Failure;
+use crate::heatmap::{colour, register_font};
+use crate::metric_options::MetricOptions;
+
+/// Steps along a side of the simplex.
+const STEPS: usize = 100;
+/// Lines of equal loss between 0 and 1.
+const LEVELS: usize = 10;
+/// Pixels of a panel, and of its triangle.
+const PANEL: (i32, i32) = (360, 380);
+const SIDE: f64 = 280.0;
+/// No entropy to speak of: the loss itself.
+const ENTROPY: f64 = 1e-30;
+
+/// What the file says.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contours {
+    title: String,
+    vectors: String,
+    /// The last one is true.
+    labels: [String; 3],
+    differs: String,
+    panel: Vec<Panel>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Panel {
+    name: String,
+    options: String,
+}
+
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct PanelLine {
+    #[command(flatten)]
+    metric: MetricOptions,
+}
+
+/// The loss at (x, y) = (i, j) / STEPS for i + j ≤ STEPS, divided by the largest.
+type Grid = Array2<f64>;
+
+impl Contours {
+    /// Evaluates all panels, and draws them as SVG and PNG.
+    pub fn run(&self, name: &str, data: &Path, out: &Path) -> Result<(), Failure> {
+        let path = PathBuf::from(self.vectors.replace("{data}", &data.display().to_string()));
+        let LabelVectors { mut vectors, missing } = LabelVectors::read(&path, &self.labels)?;
+        if let Some(&label) = missing.first() {
+            return Err(Failure::Input(format!(
+                "{}: must have '{}', but has not",
+                path.display(),
+                self.labels[label]
+            )));
+        }
+        vectors.rows_mut().into_iter().for_each(|mut row| row /= row.dot(&row).sqrt());
+        let mut lines = Lines::open(&out.join(format!("{name}.jsonl")))?;
+        let mut printed = io::stdout().lock();
+        writeln!(printed, "{}", self.title)?;
+        let mut grids = Vec::new();
+        for panel in &self.panel {
+            let grid = panel.grid(&vectors)?;
+            let (cat, elephant) = (grid[[STEPS, 0]], grid[[0, STEPS]]);
+            let bend = grid[[STEPS / 2, STEPS / 2]] - 0.5 * (cat + elephant);
+            let [near, far, truth] = &self.labels;
+            writeln!(
+                printed,
+                "{}: {near} for {truth} costs {:.3} of {far} for {truth}; halfway between, {bend:+.3} off a straight line",
+                panel.name,
+                cat / elephant
+            )?;
+            let rows: Vec<Vec<f64>> = grid.axis_iter(Axis(0)).map(|row| row.to_vec()).collect();
+            let found = json!({ "panel": panel.name, "labels": self.labels, "steps": STEPS, "loss": rows });
+            lines.put(&panel.options, found)?;
+            grids.push(grid);
+        }
+        register_font();
+        let size = (PANEL.0 as u32 * self.panel.len() as u32, PANEL.1 as u32);
+        for ending in ["svg", "png"] {
+            let path = out.join(format!("{name}.{ending}"));
+            let fail = |error: String| Failure::Other(format!("{}: {error}", path.display()));
+            if ending == "png" {
+                self.draw(&BitMapBackend::new(&path, size).into_drawing_area(), &grids)
+                    .map_err(|e| fail(e.to_string()))?;
+            } else {
+                self.draw(&SVGBackend::new(&path, size).into_drawing_area(), &grids)
+                    .map_err(|e| fail(e.to_string()))?;
+            }
+            writeln!(printed, "picture: {}", path.display())?;
+        }
+        writeln!(printed, "{}", self.differs)?;
+        Ok(())
+    }
+
+    fn draw<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        grids: &[Grid],
+    ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+        area.fill(&WHITE)?;
+        for (at, (panel, grid)) in self.panel.iter().zip(grids).enumerate() {
+            let corner = (PANEL.0 * at as i32, 0);
+            let place = |x: f64, y: f64| {
+                // The true label on top, the others left and right.
+                let (right, up) = (0.5 * (1.0 - x - y) + y, (1.0 - x - y) * 0.75_f64.sqrt());
+                let (left, bottom) = (0.5 * (f64::from(PANEL.0) - SIDE), f64::from(PANEL.1) - 60.0);
+                (corner.0 + (left + SIDE * right) as i32, (bottom - SIDE * up) as i32)
+            };
+            for [p, q, r] in triangles() {
+                let corners = [p, q, r].map(|(i, j)| place(part(i), part(j)));
+                let mean = [p, q, r].map(|at| grid[[at.0, at.1]]).iter().sum::<f64>() / 3.0;
+                area.draw(&Polygon::new(corners.to_vec(), colour(mean).filled()))?;
+            }
+            for level in 1..LEVELS {
+                let level = level as f64 / LEVELS as f64;
+                for triangle in triangles() {
+                    if let Some((from, to)) = crossing(grid, triangle, level) {
+                        area.draw(&PathElement::new(
+                            vec![place(from.0, from.1), place(to.0, to.1)],
+                            WHITE.stroke_width(1),
+                        ))?;
+                    }
+                }
+            }
+            let text = |size: i32| TextStyle::from(("sans-serif", size).into_font()).color(&BLACK);
+            let centre = |size: i32| text(size).pos(Pos::new(HPos::Center, VPos::Center));
+            area.draw_text(&panel.name, &centre(18), (corner.0 + PANEL.0 / 2, 20))?;
+            let top = place(0.0, 0.0);
+            area.draw_text(&format!("{} (true)", self.labels[2]), &centre(13), (top.0, top.1 - 12))?;
+            for (label, (x, y)) in self.labels.iter().zip([(1.0, 0.0), (0.0, 1.0)]) {
+                let corner = place(x, y);
+                area.draw_text(label, &centre(13), (corner.0, corner.1 + 16))?;
+            }
+        }
+        area.present()
+    }
+}
+
+impl Panel {
+    fn grid(&self, vectors: &Array2<f64>) -> Result<Grid, Failure> {
+        let metric = PanelLine::try_parse_from(self.options.split_whitespace())?.metric.read()?;
+        let settings =
+            LossSettings { set: metric.set().clone(), entropy: ENTROPY, ..LossSettings::default() };
+        let loss = RobustLoss::<f64>::new(vectors, &metric.grouping(vectors.ncols())?, settings)?;
+        let places: Vec<(usize, usize)> =
+            (0..=STEPS).flat_map(|i| (0..=STEPS - i).map(move |j| (i, j))).collect();
+        let predictions = Array2::from_shape_fn((places.len(), 3), |(row, label)| {
+            let (i, j) = places[row];
+            // A logarithm of zero is not a number that can be had; this is as good as zero.
+            part([i, j, STEPS - i - j][label]).max(f64::MIN_POSITIVE).ln()
+        });
+        let targets = Targets::new(3, places.iter().map(|_| [2]))?;
+        let found = loss.loss_gradient(predictions.view(), &targets)?.losses;
+        // ds and features have a constant part; the truth costs nothing.
+        let least = found[0];
+        let largest = found.iter().fold(0.0_f64, |top, x| top.max(x - least));
+        let mut grid = Array2::from_elem((STEPS + 1, STEPS + 1), 0.0);
+        places.iter().zip(&found).for_each(|(&place, x)| grid[place] = (x - least) / largest);
+        Ok(grid)
+    }
+}
+
+fn part(steps: usize) -> f64 {
+    steps as f64 / STEPS as f64
+}
+
+/// The small triangles of the grid.
+fn triangles() -> impl Iterator<Item = [(usize, usize); 3]> {
+    (0..STEPS).flat_map(|i| {
+        (0..STEPS - i).flat_map(move |j| {
+            let lower = [(i, j), (i + 1, j), (i, j + 1)];
+            let upper = (i + j + 2 <= STEPS).then_some([(i + 1, j), (i, j + 1), (i + 1, j + 1)]);
+            std::iter::once(lower).chain(upper)
+        })
+    })
+}
+
+/// Where a level crosses a triangle: two points on its sides.
+fn crossing(grid: &Grid, triangle: [(usize, usize); 3], level: f64) -> Option<((f64, f64), (f64, f64))> {
+    let mut points = Vec::new();
+    for (p, q) in [(0, 1), (1, 2), (2, 0)] {
+        let (from, to) = (triangle[p], triangle[q]);
+        let (low, high) = (grid[from], grid[to]);
+        if (low < level) != (high < level) {
+            let t = (level - low) / (high - low);
+            let along = |x: usize, y: usize| part(x) + t * (part(y) - part(x));
+            points.push((along(from.0, to.0), along(from.1, to.1)));
+        }
+    }
+    match points[..] {
+        [from, to] => Some((from, to)),
+        _ => None,
+    }
+}
