@@ -31,7 +31,7 @@ impl Inspect {
         let mut out = io::stdout().lock();
         let (about, names) = (&model.about, model.label_names());
         let preprocessing = match &model.standardisation {
-            None => "none",
+            None => "as they are",
             Some(found) if found.is_centred() => "centred and scaled",
             Some(_) => "scaled",
         };

@@ -286,6 +286,24 @@ fn whoever_reads_may_leave_and_the_model_is_saved() {
     assert!(s.path("model.safetensors").exists());
 }
 
+#[cfg(unix)]
+#[test]
+fn predictions_may_be_cut_off_by_their_reader() {
+    let s = scratch();
+    s.out(&format!("train {DATA} --epochs 1 --out model.safetensors"));
+    s.write("many.csv", "1,2\n".repeat(20_000));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rot"))
+        .current_dir(s.path("."))
+        .args("predict model.safetensors --x many.csv --top 4".split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn vectors_of_any_length_are_directions() {
     let s = scratch();

@@ -123,12 +123,20 @@ pub fn format_table(
 ) -> std::io::Result<()> {
     let mut writer = WriterBuilder::new().delimiter(delimiter).flexible(true).from_writer(out);
     if !header.is_empty() {
-        writer.write_record(header)?;
+        writer.write_record(header).map_err(io_kind)?;
     }
     for row in rows {
-        writer.write_record(row)?;
+        writer.write_record(row).map_err(io_kind)?;
     }
     writer.flush()
+}
+
+/// The writer's own error, so that its kind can be told: a closed pipe is no failure.
+fn io_kind(error: csv::Error) -> std::io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(source) => source,
+        other => std::io::Error::other(format!("{other:?}")),
+    }
 }
 
 pub(super) fn delimiter(path: &Path) -> u8 {
