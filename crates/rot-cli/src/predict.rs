@@ -67,37 +67,35 @@ impl Predict {
             )));
         }
         let probabilities = model.probabilities(self.rows.read(&model)?)?;
-        let ending =
-            self.out.as_ref().and_then(|path| path.extension()).map(std::ffi::OsStr::to_ascii_lowercase);
-        if let (Some(path), Some("npy")) = (&self.out, ending.as_ref().and_then(|ending| ending.to_str())) {
+        let ending = self.out.as_deref().map_or_else(String::new, ending);
+        if let Some(path) = self.out.as_deref().filter(|_| ending == "npy") {
             return write_npy(path, &probabilities).map_err(write_failure);
         }
         let transport = if self.explain { Some(Transport::of(&model, &self.model)?) } else { None };
         let best = probabilities.axis_iter(Axis(0)).into_par_iter();
         let best = best.map(|row| self.best(row, transport.as_ref())).collect::<Result<Vec<_>, Failure>>()?;
         let json = best.iter().enumerate().map(|(row, best)| as_json(row, best, &model, self.explain));
-        match (&self.out, ending.as_ref().and_then(|ending| ending.to_str())) {
-            (Some(path), Some("json")) => {
+        match &self.out {
+            Some(path) if ending == "json" => {
                 let lines = Value::Array(json.collect());
                 write_whole(path, |out| writeln!(out, "{lines}")).map_err(write_failure)
             }
-            (Some(path), _) => {
+            Some(path) => {
                 let rows = best.iter().enumerate().flat_map(|(row, best)| self.table_rows(row, best, &model));
                 write_table(path, &self.header(), rows).map_err(write_failure)
             }
-            (None, _) if self.json => {
+            None if self.json => {
                 let mut out = BufWriter::new(io::stdout().lock());
                 json.into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
                 Ok(out.flush()?)
             }
-            (None, _) => self.print(&best, &model),
+            None => self.print(&best, &model),
         }
     }
 
     fn check_outputs(&self) -> Result<(), Failure> {
         let Some(path) = &self.out else { return Ok(()) };
-        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_ascii_lowercase();
-        if ending == "npy" && self.explain {
+        if ending(path) == "npy" && self.explain {
             return Err(Failure::Input(
                 "--explain must go with .csv, .tsv or .json, but --out is .npy".into(),
             ));
@@ -197,6 +195,11 @@ impl<'a> Transport<'a> {
         }
         Ok(())
     }
+}
+
+/// How a file's name ends, in lower case.
+fn ending(path: &Path) -> String {
+    path.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_ascii_lowercase()
 }
 
 fn sources(best: &Best, model: &Model) -> String {

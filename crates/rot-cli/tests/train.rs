@@ -3,7 +3,6 @@
 mod common;
 
 use std::fmt::Write as _;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::Scratch;
@@ -112,13 +111,7 @@ fn a_run_killed_at_any_moment_ends_where_the_other_ends() {
     s.out(&format!("train {DATA} {options} --out whole.safetensors"));
     let line = format!("train {DATA} {options} --checkpoint run --resume --out parts.safetensors");
     for milliseconds in [5, 20, 40, 60, 90, 120] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_rot"))
-            .current_dir(s.path("."))
-            .args(line.split_whitespace())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = s.spawn(&line);
         std::thread::sleep(Duration::from_millis(milliseconds));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -273,14 +266,7 @@ fn a_checkpoint_whose_story_does_not_hold_is_refused() {
 #[test]
 fn whoever_reads_may_leave_and_the_model_is_saved() {
     let s = scratch();
-    let line = format!("train {DATA} --epochs 3000 --json --out model.safetensors");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_rot"))
-        .current_dir(s.path("."))
-        .args(line.split_whitespace())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = s.spawn(&format!("train {DATA} --epochs 3000 --json --out model.safetensors"));
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
     assert!(s.path("model.safetensors").exists());
@@ -292,13 +278,7 @@ fn predictions_may_be_cut_off_by_their_reader() {
     let s = scratch();
     s.out(&format!("train {DATA} --epochs 1 --out model.safetensors"));
     s.write("many.csv", "1,2\n".repeat(20_000));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_rot"))
-        .current_dir(s.path("."))
-        .args("predict model.safetensors --x many.csv --top 4".split_whitespace())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = s.spawn("predict model.safetensors --x many.csv --top 4");
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -234,14 +234,14 @@ fn read_tags(path: &Path) -> Result<Tags> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use ndarray::array;
     use proptest::prelude::*;
 
     use super::*;
     use crate::data::write_npy;
 
-    fn read(file: &str, bytes: &[u8], names: Option<&[&str]>) -> Result<LabelFile> {
+    pub(in crate::data) fn read(file: &str, bytes: &[u8], names: Option<&[&str]>) -> Result<LabelFile> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(file);
         std::fs::write(&path, bytes).unwrap();
@@ -249,7 +249,7 @@ mod tests {
         read_labels(&path, names.as_deref())
     }
 
-    fn message(file: &str, text: &str, names: Option<&[&str]>) -> String {
+    pub(in crate::data) fn message(file: &str, text: &str, names: Option<&[&str]>) -> String {
         read(file, text.as_bytes(), names).unwrap_err().to_string()
     }
 

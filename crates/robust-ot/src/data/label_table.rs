@@ -2,22 +2,16 @@
 
 use std::path::Path;
 
-use csv::{ReaderBuilder, StringRecord, Trim};
+use csv::StringRecord;
 
-use super::compressed::open_plain_or_gzip;
-use super::table::{csv_error, delimiter};
+use super::table::{csv_error, open_csv};
 use super::tags::Tags;
 use super::{format_error, line_error};
 use crate::error::Result;
 
 /// Reads one column of classes, or one of 0 and 1 for each label, below a header.
 pub(super) fn read_label_table(path: &Path) -> Result<Tags> {
-    let mut reader = ReaderBuilder::new()
-        .delimiter(delimiter(path))
-        .has_headers(false)
-        .flexible(true)
-        .trim(Trim::All)
-        .from_reader(open_plain_or_gzip(path)?);
+    let mut reader = open_csv(path)?;
     let (mut tags, mut record) = (Tags::default(), StringRecord::new());
     let mut header: Option<usize> = None;
     while reader.read_record(&mut record).map_err(|error| csv_error(path, error))? {
@@ -72,20 +66,7 @@ pub(super) fn read_label_table(path: &Path) -> Result<Tags> {
 
 #[cfg(test)]
 mod tests {
-    use crate::data::{LabelFile, read_labels};
-    use crate::error::Result;
-
-    fn read(file: &str, bytes: &[u8], names: Option<&[&str]>) -> Result<LabelFile> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(file);
-        std::fs::write(&path, bytes).unwrap();
-        let names: Option<Vec<String>> = names.map(|names| names.iter().map(|&name| name.into()).collect());
-        read_labels(&path, names.as_deref())
-    }
-
-    fn message(file: &str, text: &str, names: Option<&[&str]>) -> String {
-        read(file, text.as_bytes(), names).unwrap_err().to_string()
-    }
+    use crate::data::label_file::tests::{message, read};
 
     #[test]
     fn classes_or_indicators_below_a_header() {

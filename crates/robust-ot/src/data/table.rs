@@ -1,5 +1,6 @@
 //! `.csv` and `.tsv` tables of numbers, with or without a header.
 
+use std::io::BufRead;
 use std::path::Path;
 
 use csv::{ReaderBuilder, StringRecord, Trim, WriterBuilder};
@@ -38,12 +39,7 @@ pub struct Table {
 /// # Errors
 /// When the file cannot be read, is empty or ragged, or a field is not a finite number.
 pub fn read_table(path: &Path) -> Result<Table> {
-    let mut reader = ReaderBuilder::new()
-        .delimiter(delimiter(path))
-        .has_headers(false)
-        .flexible(true)
-        .trim(Trim::All)
-        .from_reader(open_plain_or_gzip(path)?);
+    let mut reader = open_csv(path)?;
     let mut record = StringRecord::new();
     let (mut names, mut values, mut width, mut rows) = (None, Vec::new(), None, 0);
     while reader.read_record(&mut record).map_err(|error| csv_error(path, error))? {
@@ -139,7 +135,14 @@ fn io_kind(error: csv::Error) -> std::io::Error {
     }
 }
 
-pub(super) fn delimiter(path: &Path) -> u8 {
+/// Fields between delimiters, plain or gzipped; what the first line is, and how many fields a line has, is for the caller.
+pub(super) fn open_csv(path: &Path) -> Result<csv::Reader<Box<dyn BufRead>>> {
+    let mut builder = ReaderBuilder::new();
+    builder.delimiter(delimiter(path)).has_headers(false).flexible(true).trim(Trim::All);
+    Ok(builder.from_reader(open_plain_or_gzip(path)?))
+}
+
+fn delimiter(path: &Path) -> u8 {
     if extension(path) == "tsv" { b'\t' } else { b',' }
 }
 

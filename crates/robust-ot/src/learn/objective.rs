@@ -9,7 +9,7 @@ use super::fingerprint::Fingerprint;
 use super::soft_targets::SoftTargets;
 use crate::error::{Error, Result};
 use crate::kernels::sealed::Kernels;
-use crate::linalg::flat_mut;
+use crate::linalg::{flat_mut, row as row_of};
 use crate::loss::{LossWorkspace, RobustLoss, Targets};
 
 /// How logits become probabilities.
@@ -211,7 +211,7 @@ impl Objective {
         for &label in truth {
             sum += kept * (1.0 - moved) * share * f64::from(logs[label]);
             if let Some(table) = table {
-                sum += kept * moved * share * f32::dot(crate::linalg::row(table, label), logs);
+                sum += kept * moved * share * f32::dot(row_of(table, label), logs);
             }
         }
         if *smoothing > 0.0 {

@@ -1,7 +1,7 @@
 //! The real binary in a scratch folder.
 
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Child, Output, Stdio};
 
 use assert_cmd::Command;
 use tempfile::TempDir;
@@ -38,6 +38,17 @@ impl Scratch {
             .current_dir(self.0.path())
             .args(line.split_whitespace())
             .output()
+            .unwrap()
+    }
+
+    /// A command that goes on by itself, with its standard output to be read or dropped.
+    pub fn spawn(&self, line: &str) -> Child {
+        std::process::Command::new(env!("CARGO_BIN_EXE_rot"))
+            .current_dir(self.0.path())
+            .args(line.split_whitespace())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
             .unwrap()
     }
 
