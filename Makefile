@@ -1,5 +1,5 @@
 # Everything a fresh machine with Rust needs: make demo, make test.
-.PHONY: demo test bench bench-learning lint docs
+.PHONY: demo test test-browser bench bench-learning lint docs
 
 demo:
 	cargo run --release --locked --quiet --package rot-cli -- demo
@@ -7,6 +7,11 @@ demo:
 # Optimised, with debug assertions and overflow checks on; see [profile.test].
 test:
 	cargo test --workspace --locked
+
+# Pages of rot report in Chromium; needs node, npm and Chromium.
+test-browser:
+	cargo build --release --locked --package rot-cli
+	tools/browser/run
 
 # Against POT, OTT-JAX and numpy, in an environment of its own; writes benchmarks/RESULTS.md.
 bench:

@@ -5,18 +5,23 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use robust_ot::data::write_table;
+use robust_ot::data::{write_table, write_whole};
 use robust_ot::{Grouping, Settings, Solution, Status, Storage};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
-use crate::explain::Explanation;
+use crate::explain::{Explanation, SHOWN, group_names};
 use crate::failure::Failure;
 use crate::input::{Input, read_all};
+use crate::machine::machine;
 use crate::memory::Memory;
 use crate::metric_options::{Metric, MetricOptions};
+use crate::model_run::RUN;
 use crate::options::{SolverOptions, TextOptions};
-use crate::output::{check_distinct, check_writable, readable, write_failure, write_matrix};
+use crate::output::{check_distinct, check_writable, make_folder, readable, write_failure, write_matrix};
 use crate::signal::interrupt;
+
+/// Lines of the lists in a report.
+const TOLD: usize = 20;
 
 /// The robust distance between two measures, with bounds on its error.
 #[derive(Debug, Args)]
@@ -49,6 +54,9 @@ pub struct Distance {
     /// Write the worst metric: .npy, .csv or .tsv
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     metric_out: Option<PathBuf>,
+    /// A folder for what `rot report` tells of it: bounds, metric, flows
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    run: Option<PathBuf>,
     /// Print one JSON object on standard output and nothing else
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -68,6 +76,7 @@ impl Distance {
         let outputs =
             [("--plan-out", self.plan_out.as_deref()), ("--metric-out", self.metric_out.as_deref())];
         check_distinct(&[&self.source, &self.target], &outputs)?;
+        self.run.as_deref().map_or(Ok(()), |folder| make_folder("--run", folder))?;
         let paths = [self.source.clone(), self.target.clone()];
         let weights = [self.source_weights.clone(), self.target_weights.clone()];
         let mut inputs = read_all(&paths, self.text.embeddings.as_deref(), &weights)?.into_iter();
@@ -83,8 +92,9 @@ impl Distance {
         let solution = problem.solve_until(&settings, &interrupt()).map_err(|e| Failure::about(&pair, &e))?;
         let seconds = start.elapsed().as_secs_f64();
 
-        let explanation =
-            self.explain.then(|| Explanation::new(&solution, &source, &target, &grouping)).transpose()?;
+        let explain = |shown: usize| Explanation::new(&solution, &source, &target, &grouping, shown);
+        let explanation = self.explain.then(|| explain(SHOWN)).transpose()?;
+        let told = self.run.is_some().then(|| explain(TOLD)).transpose()?;
         // Files first: whoever reads our output may leave early.
         if let Some(path) = &self.plan_out {
             write_plan(path, &solution, &source, &target)?;
@@ -94,8 +104,12 @@ impl Distance {
         }
         let outcome =
             Outcome { solution: &solution, settings, source, target, metric, grouping, seconds, explanation };
+        if let (Some(folder), Some(told)) = (&self.run, &told) {
+            outcome.write_run(folder, &self.solver, told)?;
+        }
         if self.json {
-            outcome.print_json(&self.solver)?;
+            let object = outcome.json(&self.solver);
+            writeln!(io::stdout().lock(), "{}", Value::Object(object))?;
         } else {
             outcome.print()?;
         }
@@ -117,7 +131,7 @@ struct Outcome<'a> {
 
 impl Outcome<'_> {
     /// One object, for programs.
-    fn print_json(&self, solver: &SolverOptions) -> Result<(), Failure> {
+    fn json(&self, solver: &SolverOptions) -> Map<String, Value> {
         let Self { solution, settings, source, target, metric, grouping, seconds, explanation } = self;
         let mut object = Map::new();
         object.insert("value".into(), json!(solution.value));
@@ -145,8 +159,26 @@ impl Outcome<'_> {
         if let Some(explanation) = explanation {
             object.insert("explain".into(), explanation.json());
         }
-        writeln!(io::stdout().lock(), "{}", serde_json::Value::Object(object))?;
-        Ok(())
+        object
+    }
+
+    /// The same with the metric, the flows and how the bounds came together, for `rot report`.
+    fn write_run(&self, folder: &Path, solver: &SolverOptions, told: &Explanation) -> Result<(), Failure> {
+        let Self { solution, source, target, grouping, metric, .. } = self;
+        let mut run = self.json(solver);
+        run.insert("kind".into(), json!("distance"));
+        run.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
+        run.insert("machine".into(), json!(machine()));
+        run.insert("source".into(), json!(source.label()));
+        run.insert("target".into(), json!(target.label()));
+        run.insert("set".into(), json!(metric.set().to_string()));
+        run.insert("group_names".into(), json!(group_names(grouping, source.features.as_deref())));
+        let rows = solution.metric.rows().into_iter().map(|row| row.to_vec());
+        run.insert("metric_matrix".into(), rows.collect::<Vec<_>>().into());
+        run.insert("explain".into(), told.json());
+        let steps = solution.history.iter().map(|step| json!([step.value, step.lower_bound]));
+        run.insert("history".into(), steps.collect());
+        write_whole(&folder.join(RUN), |file| writeln!(file, "{}", Value::Object(run))).map_err(write_failure)
     }
 
     /// A few lines, for a person.

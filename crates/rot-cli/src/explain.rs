@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::input::Input;
 
-/// Lines a list shows.
-const SHOWN: usize = 8;
+/// Lines that a list shows on a terminal.
+pub const SHOWN: usize = 8;
 /// An entry of the metric counts when it is above this part of the largest.
 const NOTABLE: f64 = 0.01;
 
@@ -43,17 +43,18 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Ranks the entries of the metric and of the plan.
+    /// Ranks the entries of the metric and of the plan, and keeps so many of each.
     pub fn new(
         solution: &Solution,
         source: &Input,
         target: &Input,
         grouping: &Grouping,
+        shown: usize,
     ) -> Result<Self, Failure> {
         let names = group_names(grouping, source.features.as_deref());
-        let (flows, spent) = flows(solution, source, target, grouping)?;
+        let (flows, spent) = flows(solution, source, target, grouping, shown)?;
         Ok(Self {
-            pairs: pairs(&solution.metric, &solution.moment, &names),
+            pairs: pairs(&solution.metric, &solution.moment, &names, shown),
             notable: notable(&solution.metric),
             flows,
             spent,
@@ -85,7 +86,6 @@ impl Explanation {
         let flows = self
             .flows
             .iter()
-            .take(SHOWN)
             .map(|flow| json!({"from": flow.from, "to": flow.to, "mass": flow.mass, "cost": flow.cost}));
         json!({
             "metric": pairs.collect::<Vec<_>>(),
@@ -96,11 +96,11 @@ impl Explanation {
 }
 
 /// The heaviest entries. Those above the diagonal count twice: the metric is symmetric.
-fn pairs(metric: &Array2<f64>, moment: &Array2<f64>, names: &[String]) -> Vec<Pair> {
+fn pairs(metric: &Array2<f64>, moment: &Array2<f64>, names: &[String], shown: usize) -> Vec<Pair> {
     let total = (metric * moment).sum();
     let mut upper: Vec<_> = metric.indexed_iter().filter(|((a, b), _)| a <= b).collect();
     upper.sort_by(|x, y| y.1.abs().total_cmp(&x.1.abs()));
-    let named = upper.into_iter().take(SHOWN).map(|((a, b), &weight)| {
+    let named = upper.into_iter().take(shown).map(|((a, b), &weight)| {
         let times = if a == b { 1.0 } else { 2.0 };
         let share = if total > 0.0 { times * weight * moment[[a, b]] / total } else { 0.0 };
         Pair { names: (names[a].clone(), names[b].clone()), weight, share }
@@ -120,13 +120,14 @@ fn flows(
     source: &Input,
     target: &Input,
     grouping: &Grouping,
+    shown: usize,
 ) -> Result<(Vec<Flow>, f64), Failure> {
     let cost = Displacements::new(&source.measure, &target.measure, grouping)?.cost(&solution.metric)?;
     let spent = |e: &PlanEntry| e.mass * cost[[e.row, e.column]];
     let mut plan = solution.plan();
     let total = plan.iter().map(spent).sum();
     plan.sort_by(|x, y| spent(y).total_cmp(&spent(x)));
-    let named = plan.iter().take(SHOWN).map(|entry| Flow {
+    let named = plan.iter().take(shown).map(|entry| Flow {
         from: source.point(entry.row),
         to: target.point(entry.column),
         mass: entry.mass,
@@ -146,15 +147,18 @@ pub fn group_names(grouping: &Grouping, features: Option<&[String]>) -> Vec<Stri
     let members = |group: usize| -> Vec<usize> {
         (0..grouping.dim()).filter(|&f| grouping.assignment()[f] == group).collect()
     };
-    let name = |group: usize| match &members(group)[..] {
-        [only] => feature(*only),
-        [first, .., last] if last - first + 1 == members(group).len() => {
+    let name = |group: usize| match (&members(group)[..], features) {
+        ([only], _) => feature(*only),
+        ([first, .., last], None) if last - first + 1 == members(group).len() => {
+            format!("group {} ({}–{})", group + 1, first + 1, last + 1)
+        }
+        ([first, .., last], _) if last - first + 1 == members(group).len() => {
             format!("group {} ({} to {})", group + 1, feature(*first), feature(*last))
         }
-        [first, ..] => {
+        ([first, ..], _) => {
             format!("group {} ({} and {} more)", group + 1, feature(*first), members(group).len() - 1)
         }
-        [] => format!("group {}", group + 1),
+        ([], _) => format!("group {}", group + 1),
     };
     (0..grouping.groups()).map(name).collect()
 }

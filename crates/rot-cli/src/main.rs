@@ -3,23 +3,27 @@
 #[macro_use]
 mod say;
 
+mod class_samples;
 mod demo;
 mod distance;
 mod evaluate;
 mod explain;
 mod failure;
-mod heatmap;
 mod input;
 mod inspect;
 mod loss_options;
+mod machine;
 mod memory;
 mod metric_options;
+mod model_run;
 mod options;
 mod output;
 mod pairwise;
+mod picture;
 mod predict;
 mod protocol;
 mod raw_samples;
+mod report;
 mod reproduce;
 mod score_table;
 mod signal;
@@ -27,6 +31,7 @@ mod test_data;
 mod train;
 mod training_data;
 mod training_options;
+mod transport;
 
 use std::process::ExitCode;
 
@@ -55,6 +60,7 @@ enum Command {
     Evaluate(evaluate::Evaluate),
     Inspect(inspect::Inspect),
     Reproduce(reproduce::Reproduce),
+    Report(report::Report),
     /// Show what a robust distance tells that a plain one does not, on data shipped inside
     Demo,
 }
@@ -68,6 +74,7 @@ fn main() -> ExitCode {
         Command::Evaluate(command) => command.run(),
         Command::Inspect(command) => command.run(),
         Command::Reproduce(command) => command.run(),
+        Command::Report(command) => command.run(),
         Command::Demo => demo::run(),
     });
     match done {

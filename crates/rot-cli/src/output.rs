@@ -1,6 +1,7 @@
 //! Files that commands write. They are opened before the work begins, so that a wrong path costs nothing.
 
-use std::fs::OpenOptions;
+use std::fmt::Display;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use comfy_table::{LineStyle, TableStyle};
@@ -37,6 +38,17 @@ pub fn check_writable(option: &str, path: &Path, endings: &[&str]) -> Result<(),
         let _ = std::fs::remove_file(path);
     }
     Ok(())
+}
+
+/// Makes a folder, with those above it, unless it is there.
+pub fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|error| folder_failure(option, folder, &error))
+}
+
+/// A folder that cannot be used.
+pub fn folder_failure(option: &str, folder: &Path, error: &dyn Display) -> Failure {
+    let folder = folder.display();
+    Failure::Input(format!("{option} must be a folder that can be written, but {folder}: {error}"))
 }
 
 /// Refuses outputs that would overwrite an input or each other.

@@ -14,12 +14,12 @@ use robust_ot::{Error, Interrupt, Settings, Solution, Status, Storage, Workspace
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
-use crate::heatmap::draw_heatmap;
 use crate::input::{Input, read_all};
 use crate::memory::Memory;
 use crate::metric_options::{Metric, MetricOptions};
 use crate::options::{SolverOptions, TextOptions};
 use crate::output::{TABLE_STYLE, check_distinct, check_writable, write_matrix};
+use crate::picture::{Heatmap, save};
 use crate::signal::interrupt;
 
 /// Matrices up to this size are printed.
@@ -94,7 +94,9 @@ impl Pairwise {
             write_matrix(path, &distances.matrix, Some(&distances.labels))?;
         }
         if let Some(path) = &self.heatmap {
-            draw_heatmap(path, &distances.matrix, &distances.labels, &metric.set().to_string())?;
+            let title = format!("Distances, {}", metric.set());
+            let (matrix, labels) = (&distances.matrix, &distances.labels);
+            save(&Heatmap { matrix, labels, title: &title, plain_diagonal: true }, path)?;
         }
         if self.json {
             self.print_json(&distances, &metric)?;

@@ -4,17 +4,17 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ndarray::{Array2, ArrayView1, Axis};
+use ndarray::{ArrayView1, Axis};
 use rayon::prelude::*;
 use robust_ot::data::{format_table, write_npy, write_table, write_whole};
 use robust_ot::learn::Model;
 use robust_ot::score::best_labels;
-use robust_ot::{Error, Grouping, Measure, MetricSet, Problem, Settings};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::output::{check_distinct, check_writable, write_failure};
 use crate::test_data::RowOptions;
+use crate::transport::Transport;
 
 /// Labels that are named for each of the best ones in an explanation.
 const SOURCES: usize = 3;
@@ -71,7 +71,7 @@ impl Predict {
         if let Some(path) = self.out.as_deref().filter(|_| ending == "npy") {
             return write_npy(path, &probabilities).map_err(write_failure);
         }
-        let transport = if self.explain { Some(Transport::of(&model, &self.model)?) } else { None };
+        let transport = if self.explain { Some(self.transport(&model)?) } else { None };
         let best = probabilities.axis_iter(Axis(0)).into_par_iter();
         let best = best.map(|row| self.best(row, transport.as_ref())).collect::<Result<Vec<_>, Failure>>()?;
         let json = best.iter().enumerate().map(|(row, best)| as_json(row, best, &model, self.explain));
@@ -93,6 +93,14 @@ impl Predict {
         }
     }
 
+    fn transport<'a>(&self, model: &'a Model) -> Result<Transport<'a>, Failure> {
+        let about_file = |error| Failure::Input(format!("{}: {error}", self.model.display()));
+        Transport::of(model).map_err(about_file)?.ok_or_else(|| {
+            let message = "--explain needs a model with label vectors, but this one has none (rot train --label-vectors)";
+            Failure::Input(message.into())
+        })
+    }
+
     fn check_outputs(&self) -> Result<(), Failure> {
         let Some(path) = &self.out else { return Ok(()) };
         if ending(path) == "npy" && self.explain {
@@ -109,7 +117,7 @@ impl Predict {
         let mut best: Vec<Best> =
             labels.iter().map(|&label| Best { label, probability: row[label], from: Vec::new() }).collect();
         if let Some(transport) = transport {
-            transport.explain(row, &labels, &mut best)?;
+            explain(transport, row, &labels, &mut best)?;
         }
         Ok(best)
     }
@@ -144,57 +152,23 @@ impl Predict {
     }
 }
 
-/// The geometry that a model was trained with.
-struct Transport<'a> {
-    vectors: &'a Array2<f64>,
-    grouping: Grouping,
-    set: MetricSet,
-    entropy: f64,
-}
-
-impl<'a> Transport<'a> {
-    fn of(model: &'a Model, path: &Path) -> Result<Self, Failure> {
-        let Some(vectors) = &model.label_vectors else {
-            let message = "--explain needs a model with label vectors, but this one has none (rot train --label-vectors)";
-            return Err(Failure::Input(message.into()));
-        };
-        let about_file = |error: Error| Failure::Input(format!("{}: {error}", path.display()));
-        let about = &model.about;
-        let grouping = match &about.groups {
-            Some(groups) if groups.len() == vectors.ncols() => {
-                Grouping::explicit(groups.clone()).map_err(about_file)?
-            }
-            _ => Grouping::none(vectors.ncols()),
-        };
-        let (set, entropy) = match &about.robust {
-            Some(robust) => {
-                robust.check().and_then(|()| robust.set.check(grouping.groups())).map_err(about_file)?;
-                (robust.set.clone(), robust.entropy)
-            }
-            None => (MetricSet::W2, 0.0),
-        };
-        Ok(Self { vectors, grouping, set, entropy })
-    }
-
-    /// The plan from the prediction to the best labels, as if those were the true ones.
-    fn explain(&self, row: ArrayView1<f64>, labels: &[usize], best: &mut [Best]) -> Result<(), Failure> {
-        let source = Measure::new(self.vectors.clone(), row.to_owned())?;
-        let target = Measure::uniform(self.vectors.select(Axis(0), labels))?;
-        let problem = Problem::grouped(&source, &target, self.set.clone(), &self.grouping)?;
-        let solution = problem
-            .with_entropy(self.entropy)?
-            .solve(&Settings { tol_gap_rel: 1e-2, ..Settings::default() })?;
-        for entry in solution.plan() {
-            if entry.mass >= LEAST_MASS && entry.row != labels[entry.column] {
-                best[entry.column].from.push((entry.row, entry.mass));
-            }
+/// For each of the best labels, those whose mass would come to it if the best were the true ones.
+fn explain(
+    transport: &Transport,
+    row: ArrayView1<f64>,
+    labels: &[usize],
+    best: &mut [Best],
+) -> Result<(), Failure> {
+    for entry in transport.to(row, labels)?.plan() {
+        if entry.mass >= LEAST_MASS && entry.row != labels[entry.column] {
+            best[entry.column].from.push((entry.row, entry.mass));
         }
-        for best in best {
-            best.from.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(&y.0)));
-            best.from.truncate(SOURCES);
-        }
-        Ok(())
     }
+    for best in best {
+        best.from.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(&y.0)));
+        best.from.truncate(SOURCES);
+    }
+    Ok(())
 }
 
 /// How a file's name ends, in lower case.

@@ -1,5 +1,6 @@
 //! Rows and labels as they are in files, before anything is left out or drawn.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use robust_ot::data::{Features, read_idx, read_idx_labels, read_labelled};
@@ -25,13 +26,17 @@ pub struct RawSamples {
     pub names: Vec<String>,
     /// What svmlight files count features from.
     pub first_index: Option<usize>,
+    /// Labels that were left out, with the place they have in the files.
+    pub dropped: Vec<(usize, String)>,
+    /// The places of the others.
+    places: Vec<usize>,
 }
 
 /// MNIST's four files.
 pub fn read_mnist(folder: &Path) -> Result<RawSamples, Failure> {
     let names = DIGITS.map(str::to_owned).to_vec();
     let (train, test) = (read_mnist_part(folder, "train")?, read_mnist_part(folder, "t10k")?);
-    Ok(RawSamples { train, test: Some(test), names, first_index: None })
+    Ok(RawSamples::new(train, Some(test), names, None))
 }
 
 /// One part of MNIST.
@@ -77,7 +82,7 @@ pub fn read_indexed(
         Raw { place: place.to_owned(), features, labels: part.labels }
     });
     let train = raw.next().ok_or_else(|| Failure::Other("no training rows were read".into()))?;
-    Ok(RawSamples { train, test: raw.next(), names: names.map_or_else(|| numbered(count), Ok)?, first_index })
+    Ok(RawSamples::new(train, raw.next(), names.map_or_else(|| numbered(count), Ok)?, first_index))
 }
 
 /// Labels called by their numbers.
@@ -97,20 +102,42 @@ pub fn is_text(path: &Path) -> bool {
 }
 
 impl RawSamples {
-    /// Takes labels out of names and rows, closes the gaps, and says where each label went.
-    pub fn drop_labels(&mut self, dropped: &[usize]) -> Vec<Option<usize>> {
+    /// With all labels.
+    pub fn new(train: Raw, test: Option<Raw>, names: Vec<String>, first_index: Option<usize>) -> Self {
+        let places = (0..names.len()).collect();
+        Self { train, test, names, first_index, dropped: Vec::new(), places }
+    }
+
+    /// Leaves out all but the labels that most training rows have; of equals, the first stay.
+    pub fn keep_most_frequent(&mut self, count: usize) -> Result<(), Failure> {
+        let labels = self.names.len();
+        if !(1..=labels).contains(&count) {
+            let rule = format!("between 1 and the {labels} labels");
+            return Err(Failure::Input(format!("--top-labels must be {rule}, but is {count}")));
+        }
+        let mut frequencies = vec![0_usize; labels];
+        let known = self.train.labels.iter().flatten().filter(|label| **label < labels);
+        known.for_each(|&label| frequencies[label] += 1);
+        let mut order: Vec<usize> = (0..labels).collect();
+        order.sort_by_key(|&label| (Reverse(frequencies[label]), label));
+        self.drop_labels(&order[count..]);
+        Ok(())
+    }
+
+    /// Takes labels out of names and rows, and closes the gaps. The labels that stay, by where they were.
+    pub fn drop_labels(&mut self, dropped: &[usize]) -> Vec<usize> {
         let places = places_without(self.names.len(), dropped);
         for part in [Some(&mut self.train), self.test.as_mut()].into_iter().flatten() {
             for row in &mut part.labels {
                 *row = row.iter().filter_map(|&label| places[label]).collect();
             }
         }
-        let mut label = 0;
-        self.names.retain(|_| {
-            label += 1;
-            places[label - 1].is_some()
-        });
-        places
+        self.dropped.extend(dropped.iter().map(|&label| (self.places[label], self.names[label].clone())));
+        self.dropped.sort_unstable();
+        let kept: Vec<usize> = (0..places.len()).filter(|&label| places[label].is_some()).collect();
+        self.names = kept.iter().map(|&label| self.names[label].clone()).collect();
+        self.places = kept.iter().map(|&label| self.places[label]).collect();
+        kept
     }
 }
 
@@ -125,4 +152,26 @@ pub fn places_without(count: usize, dropped: &[usize]) -> Vec<Option<usize>> {
             kept.then(|| place - 1)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::Array2;
+
+    use super::*;
+
+    #[test]
+    fn labels_left_out_twice_keep_the_places_of_the_files() {
+        let labels = vec![vec![0, 4], vec![4, 2], vec![1, 2], vec![2], vec![3]];
+        let train = Raw { place: PathBuf::new(), features: Features::Dense(Array2::zeros((5, 1))), labels };
+        let names = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
+        let mut raw = RawSamples::new(train, None, names, None);
+        raw.keep_most_frequent(4).unwrap();
+        assert_eq!(raw.names, ["a", "b", "c", "e"]);
+        assert_eq!(raw.drop_labels(&[0]), [1, 2, 3]);
+        assert_eq!(raw.names, ["b", "c", "e"]);
+        assert_eq!(raw.dropped, [(0, "a".to_owned()), (3, "d".to_owned())]);
+        assert_eq!(raw.train.labels, [vec![2], vec![2, 1], vec![0, 1], vec![1], vec![]]);
+        assert!(raw.keep_most_frequent(4).is_err() && raw.keep_most_frequent(0).is_err());
+    }
 }

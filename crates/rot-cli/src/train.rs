@@ -1,6 +1,5 @@
 //! `rot train`: read, train, score, save.
 
-use std::fmt::Display;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -16,8 +15,9 @@ use crate::failure::Failure;
 use crate::loss_options::{LossOptions, describe_loss};
 use crate::memory::Memory;
 use crate::metric_options::SetOptions;
+use crate::model_run::write_model_run;
 use crate::options::set_threads;
-use crate::output::{check_distinct, check_writable, write_failure};
+use crate::output::{check_distinct, check_writable, folder_failure, make_folder, write_failure};
 use crate::score_table::{excluded, score_table};
 use crate::signal::interrupt;
 use crate::training_data::{DataOptions, Samples, say_unseen};
@@ -25,6 +25,8 @@ use crate::training_options::TrainingOptions;
 
 /// The checkpoint within its folder.
 const CHECKPOINT: &str = "checkpoint.safetensors";
+/// The model within the folder of a run.
+const MODEL: &str = "model.safetensors";
 /// Lines of progress where there is no terminal to draw a bar on.
 const LINES: usize = 10;
 
@@ -49,6 +51,9 @@ pub struct Train {
     /// Where the model goes
     #[arg(long, value_name = "MODEL", help_heading = "Output")]
     out: Option<PathBuf>,
+    /// A folder for the model and what `rot report` tells of it: learning curves, confusions, test rows to look at
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    run: Option<PathBuf>,
     /// A folder for a checkpoint after every epoch
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     checkpoint: Option<PathBuf>,
@@ -90,8 +95,12 @@ impl Train {
         self.check_outputs()?;
         let seed = self.training.seed;
         let samples = self.data.read(seed, self.training.protocol.is_some())?;
-        let Samples { train, test, label_names, label_vectors, dropped_labels, first_index } = samples;
-        let (mut train, mut validation) = self.hold_out(train, seed)?;
+        let Samples { train, validation, test, label_names, label_vectors, dropped_labels, first_index } =
+            samples;
+        let (mut train, mut validation) = match validation {
+            Some(validation) => (train, Some(validation)),
+            None => self.hold_out(train, seed)?,
+        };
         let mut test = test;
         say_unseen(&train, &label_names);
         let settings = self.training.settings(validation.is_some())?;
@@ -120,19 +129,24 @@ impl Train {
         model.standardisation = standardisation;
         model.label_vectors = label_vectors;
         model.about = About { epochs: history.len(), best_epoch, ..about };
-        let scored = test.map(|test| {
+        let predicted = test.map(|test| {
             let probabilities = model.probabilities_of_standardised(test.features())?;
-            Scores::of(probabilities.view(), test.targets(), model.label_vectors.as_ref())
+            let scores = Scores::of(probabilities.view(), test.targets(), model.label_vectors.as_ref())?;
+            Ok((probabilities, test, scores))
         });
-        let (scores, failed) = match scored {
-            None => (None, None),
-            Some(Ok(scores)) => (Some(scores), None),
-            Some(Err(error)) => (None, Some(Failure::about("the test rows", &error))),
+        let (predicted, failed) = match predicted.transpose() {
+            Ok(predicted) => (predicted, None),
+            Err(error) => (None, Some(Failure::about("the test rows", &error))),
         };
-        model.about.scores = scores;
+        model.about.scores = predicted.as_ref().map(|(_, _, scores)| scores.clone());
         // A model is worth keeping even if its test rows cannot be scored.
         if let Some(path) = &self.out {
             model.save(path).map_err(write_failure)?;
+        }
+        if let Some(folder) = &self.run {
+            model.save(&folder.join(MODEL)).map_err(write_failure)?;
+            let test = predicted.as_ref().map(|(probabilities, test, _)| (probabilities, test.targets()));
+            write_model_run(folder, &model, &history, test)?;
         }
         failed.map_or(Ok(Outcome { model, history }), Err)
     }
@@ -163,19 +177,13 @@ impl Train {
         let checkpoint = self.checkpoint.as_ref().map(|folder| folder.join(CHECKPOINT));
         check_distinct(&self.data.inputs(), &[("--checkpoint", checkpoint.as_deref()), ("--out", out)])?;
         out.map_or(Ok(()), |path| check_writable("--out", path, &["safetensors"]))?;
-        Ok(())
+        self.run.as_deref().map_or(Ok(()), |folder| make_folder("--run", folder))
     }
 
     /// Where checkpoints go; a run that is resumed goes on from there.
     fn open_checkpoint(&self, trainer: &mut Trainer) -> Result<Option<PathBuf>, Failure> {
         let Some(folder) = &self.checkpoint else { return Ok(None) };
-        let refuse = |error: &dyn Display| {
-            let folder = folder.display();
-            Failure::Input(format!(
-                "--checkpoint must be a folder that can be written, but {folder}: {error}"
-            ))
-        };
-        fs::create_dir_all(folder).map_err(|error| refuse(&error))?;
+        make_folder("--checkpoint", folder)?;
         let path = folder.join(CHECKPOINT);
         let place = path.display();
         match (self.resume, path.exists()) {
@@ -193,7 +201,7 @@ impl Train {
             (false, false) => {}
         }
         // Better now than after the first epoch.
-        trainer.save(&path).map_err(|error| refuse(&error))?;
+        trainer.save(&path).map_err(|error| folder_failure("--checkpoint", folder, &error))?;
         Ok(Some(path))
     }
 
@@ -266,6 +274,9 @@ impl Train {
         }
         if let Some(path) = &self.out {
             writeln!(out, "model: {}", path.display())?;
+        }
+        if let Some(folder) = &self.run {
+            writeln!(out, "run: {0} (rot report {0} for a page)", folder.display())?;
         }
         Ok(())
     }

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use ndarray::{Array2, ArrayViewMut1, Axis};
-use robust_ot::Error;
 use robust_ot::data::{LabelFile, LabelVectors, read_features, read_label_names, read_labels};
-use robust_ot::learn::{Dataset, Standardisation, sample_per_class};
+use robust_ot::learn::{Dataset, Standardisation};
 use robust_ot::loss::Targets;
 
+use crate::class_samples::{ClassSamples, Drawn, PAPER};
 use crate::failure::Failure;
 use crate::raw_samples::{Raw, RawSamples, is_text, numbered, read_indexed, read_mnist};
 
@@ -68,12 +68,11 @@ pub struct DataOptions {
     /// What to do about rows without labels
     #[arg(long, value_enum, default_value = "error")]
     empty: Empty,
-    /// Draw this many training rows of every class
+    /// Only this many labels, the most frequent in the training rows
     #[arg(long, value_name = "N")]
-    per_class: Option<usize>,
-    /// Draw this many test rows of every class; with --mnist from all rows not used for training
-    #[arg(long, value_name = "N")]
-    test_per_class: Option<usize>,
+    top_labels: Option<usize>,
+    #[command(flatten)]
+    samples: ClassSamples,
     /// Scale features to mean 0 and variance 1, as a part of the model; sparse ones are scaled only
     #[arg(long)]
     standardize: bool,
@@ -83,6 +82,8 @@ pub struct DataOptions {
 #[derive(Debug)]
 pub struct Samples {
     pub train: Dataset,
+    /// Rows to choose by, where they were drawn.
+    pub validation: Option<Dataset>,
     pub test: Option<Dataset>,
     pub label_names: Vec<String>,
     /// Of length one each.
@@ -108,22 +109,27 @@ impl DataOptions {
         files.map(PathBuf::as_path).collect()
     }
 
-    /// Rows of each class that are drawn for training and for testing: those asked for, or the paper's.
-    fn per_class(&self, paper: bool) -> (Option<usize>, Option<usize>) {
-        let default = |count: usize| (paper && self.mnist.is_some()).then_some(count);
-        (self.per_class.or(default(100)), self.test_per_class.or(default(1000)))
-    }
-
     /// Reads everything and checks that it fits together; `paper` is for the paper's samples of MNIST.
     pub fn read(&self, seed: u64, paper: bool) -> Result<Samples, Failure> {
         let mut raw = self.read_raw()?;
         check_width(&raw)?;
-        let (label_vectors, dropped_labels) = self.read_vectors(&mut raw)?;
-        let (count, first_index) = (raw.names.len(), raw.first_index);
+        self.top_labels.map_or(Ok(()), |count| raw.keep_most_frequent(count))?;
+        let label_vectors = self.read_vectors(&mut raw)?;
+        let (count, first_index, dropped_labels) = (raw.names.len(), raw.first_index, raw.dropped);
         let train = self.dataset(raw.train, count)?;
         let test = raw.test.map(|test| self.dataset(test, count)).transpose()?;
-        let (train, test) = self.draw(train, test, seed, self.per_class(paper))?;
-        Ok(Samples { train, test, label_names: raw.names, label_vectors, dropped_labels, first_index })
+        let mnist = self.mnist.is_some();
+        let samples = if paper && mnist { self.samples.or(&PAPER) } else { self.samples.clone() };
+        let Drawn { train, validation, test } = samples.draw(train, test, seed, mnist)?;
+        Ok(Samples {
+            train,
+            validation,
+            test,
+            label_names: raw.names,
+            label_vectors,
+            dropped_labels,
+            first_index,
+        })
     }
 
     /// What the features of these rows, and all others, go through first.
@@ -185,22 +191,17 @@ impl DataOptions {
             });
         }
         let names = names.map_or_else(|| numbered(count), Ok)?;
-        Ok(RawSamples { train, test, names, first_index: None })
+        Ok(RawSamples::new(train, test, names, None))
     }
 
     /// The vectors of the labels, after what was asked for has been done about missing ones.
-    #[expect(clippy::type_complexity, reason = "the vectors, and which labels went without")]
-    fn read_vectors(
-        &self,
-        raw: &mut RawSamples,
-    ) -> Result<(Option<Array2<f64>>, Vec<(usize, String)>), Failure> {
-        let Some(path) = &self.label_vectors else { return Ok((None, Vec::new())) };
+    fn read_vectors(&self, raw: &mut RawSamples) -> Result<Option<Array2<f64>>, Failure> {
+        let Some(path) = &self.label_vectors else { return Ok(None) };
         let LabelVectors { mut vectors, .. } = LabelVectors::read(path, &raw.names)?;
         vectors.rows_mut().into_iter().for_each(to_length_one);
         // A vector of zeros is as good as none.
         let missing: Vec<usize> =
             (0..raw.names.len()).filter(|&label| vectors.row(label).iter().all(|x| *x == 0.0)).collect();
-        let mut dropped = Vec::new();
         if !missing.is_empty() {
             let listed: Vec<&str> =
                 missing.iter().take(LISTED).map(|&label| raw.names[label].as_str()).collect();
@@ -219,15 +220,11 @@ impl DataOptions {
                 Missing::Zero => say!("rot: note: {what}; they have the zero vector"),
                 Missing::Drop => {
                     say!("rot: note: {what}; they are left out");
-                    dropped = missing.iter().map(|&label| (label, raw.names[label].clone())).collect();
-                    let places = raw.drop_labels(&missing);
-                    let kept: Vec<usize> =
-                        (0..places.len()).filter(|&label| places[label].is_some()).collect();
-                    vectors = vectors.select(Axis(0), &kept);
+                    vectors = vectors.select(Axis(0), &raw.drop_labels(&missing));
                 }
             }
         }
-        Ok((Some(vectors), dropped))
+        Ok(Some(vectors))
     }
 
     /// Rows with labels, as a data set.
@@ -261,47 +258,6 @@ impl DataOptions {
         }
         let targets = Targets::new(count, &labels).map_err(about)?;
         Dataset::new(features, targets).map_err(about)
-    }
-
-    /// Samples per class, where they were asked for.
-    fn draw(
-        &self,
-        train: Dataset,
-        test: Option<Dataset>,
-        seed: u64,
-        (per_class, test_per_class): (Option<usize>, Option<usize>),
-    ) -> Result<(Dataset, Option<Dataset>), Failure> {
-        let (chosen, left) = match per_class {
-            None => (None, Vec::new()),
-            Some(count) => {
-                let (chosen, left) = sample_per_class(train.targets(), count, seed)?;
-                (Some(chosen), left)
-            }
-        };
-        let test = match (test_per_class, test) {
-            (None, test) => test,
-            (Some(_), None) => {
-                return Err(Failure::Input("--test-per-class needs test rows, but there are none".into()));
-            }
-            (Some(count), Some(mut pool)) => {
-                if self.mnist.is_some() {
-                    pool.append(&train.select(&left))?;
-                }
-                let drawn = sample_per_class(pool.targets(), count, seed).map_err(|error| match error {
-                    Error::Parameter { rule, value, .. } => {
-                        Failure::Input(format!("--test-per-class must be {rule}, but is {value}"))
-                    }
-                    other => Failure::about("--test-per-class", &other),
-                });
-                let (chosen, _) = drawn?;
-                Some(pool.select(&chosen))
-            }
-        };
-        let train = match chosen {
-            None => train,
-            Some(chosen) => train.select(&chosen),
-        };
-        Ok((train, test))
     }
 }
 

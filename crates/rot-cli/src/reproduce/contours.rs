@@ -13,10 +13,11 @@ use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::lines::Lines;
+use super::lines::{Lines, Results};
 use crate::failure::Failure;
-use crate::heatmap::{colour, register_font};
+use crate::machine::machine;
 use crate::metric_options::MetricOptions;
+use crate::picture::{Drawing, Drawn, colour, save_both, text};
 
 /// Steps along a side of the simplex.
 const STEPS: usize = 100;
@@ -32,11 +33,11 @@ const ENTROPY: f64 = 1e-30;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contours {
-    title: String,
+    pub title: String,
     vectors: String,
     /// The last one is true.
     labels: [String; 3],
-    differs: String,
+    pub differs: String,
     panel: Vec<Panel>,
 }
 
@@ -71,50 +72,75 @@ impl Contours {
         }
         vectors.rows_mut().into_iter().for_each(|mut row| row /= row.dot(&row).sqrt());
         let mut lines = Lines::open(&out.join(format!("{name}.jsonl")))?;
+        for panel in &self.panel {
+            if lines.results.get(&panel.options).is_none() {
+                let grid = panel.grid(&vectors)?;
+                let rows: Vec<Vec<f64>> = grid.axis_iter(Axis(0)).map(|row| row.to_vec()).collect();
+                let found = json!({
+                    "panel": panel.name, "labels": self.labels, "steps": STEPS, "loss": rows,
+                    "version": env!("CARGO_PKG_VERSION"), "machine": machine(),
+                });
+                lines.put(&panel.options, found)?;
+            }
+        }
         let mut printed = io::stdout().lock();
         writeln!(printed, "{}", self.title)?;
-        let mut grids = Vec::new();
-        for panel in &self.panel {
-            let grid = panel.grid(&vectors)?;
-            let (cat, elephant) = (grid[[STEPS, 0]], grid[[0, STEPS]]);
-            let bend = grid[[STEPS / 2, STEPS / 2]] - 0.5 * (cat + elephant);
-            let [near, far, truth] = &self.labels;
-            writeln!(
-                printed,
-                "{}: {near} for {truth} costs {:.3} of {far} for {truth}; halfway between, {bend:+.3} off a straight line",
-                panel.name,
-                cat / elephant
-            )?;
-            let rows: Vec<Vec<f64>> = grid.axis_iter(Axis(0)).map(|row| row.to_vec()).collect();
-            let found = json!({ "panel": panel.name, "labels": self.labels, "steps": STEPS, "loss": rows });
-            lines.put(&panel.options, found)?;
-            grids.push(grid);
-        }
-        register_font();
-        let size = (PANEL.0 as u32 * self.panel.len() as u32, PANEL.1 as u32);
-        for ending in ["svg", "png"] {
-            let path = out.join(format!("{name}.{ending}"));
-            let fail = |error: String| Failure::Other(format!("{}: {error}", path.display()));
-            if ending == "png" {
-                self.draw(&BitMapBackend::new(&path, size).into_drawing_area(), &grids)
-                    .map_err(|e| fail(e.to_string()))?;
-            } else {
-                self.draw(&SVGBackend::new(&path, size).into_drawing_area(), &grids)
-                    .map_err(|e| fail(e.to_string()))?;
-            }
-            writeln!(printed, "picture: {}", path.display())?;
+        if let Some(panels) = self.panels(&lines.results) {
+            panels.facts().iter().try_for_each(|fact| writeln!(printed, "{fact}"))?;
+            save_both(&panels, out, name)?;
+            let picture = out.join(format!("{name}.svg"));
+            writeln!(printed, "picture: {} and .png", picture.display())?;
         }
         writeln!(printed, "{}", self.differs)?;
         Ok(())
     }
 
-    fn draw<B: DrawingBackend>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        grids: &[Grid],
-    ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-        area.fill(&WHITE)?;
-        for (at, (panel, grid)) in self.panel.iter().zip(grids).enumerate() {
+    /// The panels, once all of them are there.
+    pub fn panels(&self, results: &Results) -> Option<Panels<'_>> {
+        let grid = |panel: &Panel| -> Option<Grid> {
+            let rows = results.get(&panel.options)?["loss"].as_array()?;
+            let mut grid = Array2::zeros((STEPS + 1, STEPS + 1));
+            for (place, cell) in grid.indexed_iter_mut() {
+                *cell = rows.get(place.0)?.get(place.1)?.as_f64()?;
+            }
+            Some(grid)
+        };
+        let grids = self.panel.iter().map(grid).collect::<Option<Vec<_>>>()?;
+        Some(Panels { contours: self, grids })
+    }
+}
+
+/// All panels, side by side.
+pub struct Panels<'a> {
+    contours: &'a Contours,
+    grids: Vec<Grid>,
+}
+
+impl Panels<'_> {
+    /// What is seen, in words.
+    pub fn facts(&self) -> Vec<String> {
+        let [near, far, truth] = &self.contours.labels;
+        let fact = |(panel, grid): (&Panel, &Grid)| {
+            let (cat, elephant) = (grid[[STEPS, 0]], grid[[0, STEPS]]);
+            let bend = grid[[STEPS / 2, STEPS / 2]] - 0.5 * (cat + elephant);
+            format!(
+                "{}: {near} for {truth} costs {:.3} of {far} for {truth}; halfway between, {bend:+.3} off a straight line",
+                panel.name,
+                cat / elephant
+            )
+        };
+        self.contours.panel.iter().zip(&self.grids).map(fact).collect()
+    }
+}
+
+impl Drawing for Panels<'_> {
+    fn size(&self) -> (u32, u32) {
+        (PANEL.0 as u32 * self.grids.len() as u32, PANEL.1 as u32)
+    }
+
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn<B> {
+        let Contours { panel: panels, labels, .. } = self.contours;
+        for (at, (panel, grid)) in panels.iter().zip(&self.grids).enumerate() {
             let corner = (PANEL.0 * at as i32, 0);
             let place = |x: f64, y: f64| {
                 // The true label on top, the others left and right.
@@ -138,17 +164,16 @@ impl Contours {
                     }
                 }
             }
-            let text = |size: i32| TextStyle::from(("sans-serif", size).into_font()).color(&BLACK);
             let centre = |size: i32| text(size).pos(Pos::new(HPos::Center, VPos::Center));
             area.draw_text(&panel.name, &centre(18), (corner.0 + PANEL.0 / 2, 20))?;
             let top = place(0.0, 0.0);
-            area.draw_text(&format!("{} (true)", self.labels[2]), &centre(13), (top.0, top.1 - 12))?;
-            for (label, (x, y)) in self.labels.iter().zip([(1.0, 0.0), (0.0, 1.0)]) {
+            area.draw_text(&format!("{} (true)", labels[2]), &centre(13), (top.0, top.1 - 12))?;
+            for (label, (x, y)) in labels.iter().zip([(1.0, 0.0), (0.0, 1.0)]) {
                 let corner = place(x, y);
                 area.draw_text(label, &centre(13), (corner.0, corner.1 + 16))?;
             }
         }
-        area.present()
+        Ok(())
     }
 }
 

@@ -37,19 +37,25 @@ pub struct Quick {
 
 /// What models are trained on.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Data {
     pub name: String,
     /// Of `rot train`, with `{data}` for the folder.
     pub options: String,
     /// What is not as in the paper.
     pub differs: String,
+    /// More of them, by protocol.
+    #[serde(default)]
+    pub protocol_options: BTreeMap<String, String>,
     /// Epochs by protocol, where they are not the protocol's own.
     #[serde(default)]
     pub epochs: BTreeMap<String, usize>,
     /// Seeds by protocol, where they are not the experiment's.
     #[serde(default)]
     pub seeds: BTreeMap<String, Vec<u64>>,
+    /// How many of the seeds are used to choose from a grid, where it is not all of them.
+    #[serde(default)]
+    pub tuning_seeds: Option<usize>,
 }
 
 /// A model.
@@ -85,19 +91,6 @@ pub struct Figures {
     pub sd: Option<f64>,
 }
 
-/// One model to train.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Run {
-    pub data: String,
-    pub protocol: String,
-    pub row: String,
-    /// The options chosen from the grid.
-    pub variant: String,
-    pub seed: u64,
-    /// Of `rot train`, with `{data}` for the folder.
-    pub options: String,
-}
-
 /// Which part of an experiment is run.
 #[derive(Debug, Clone, Default)]
 pub struct Part {
@@ -112,51 +105,86 @@ impl Part {
     }
 }
 
+/// A line of a table: one model on one data set under one protocol, for several seeds.
+#[derive(Debug, Clone)]
+pub struct Cell<'a> {
+    pub data: &'a Data,
+    pub protocol: &'a str,
+    pub row: &'a Row,
+    pub seeds: &'a [u64],
+    /// Options to choose from by validation; an only one is not chosen.
+    pub variants: Vec<&'a str>,
+    /// The seeds to choose by.
+    pub tuning_seeds: &'a [u64],
+    /// Options but for variant and seed.
+    options: Vec<String>,
+    varies: &'a str,
+}
+
+impl Cell<'_> {
+    /// The options of `rot train` for one run, with `{data}` for the folder.
+    pub fn options(&self, variant: &str, seed: u64) -> String {
+        let parts = self.options.iter().map(String::as_str).chain([variant]);
+        let words: Vec<&str> = parts.flat_map(str::split_whitespace).collect();
+        format!("{} --{} {seed}", words.join(" "), self.varies)
+    }
+
+    /// How many models are trained.
+    pub fn runs(&self) -> usize {
+        match self.variants.len() {
+            1 => self.seeds.len(),
+            variants => (variants - 1) * self.tuning_seeds.len() + self.seeds.len(),
+        }
+    }
+}
+
 impl Experiment {
-    /// All runs of a part, data set by data set.
-    pub fn runs(&self, part: &Part) -> Vec<Run> {
-        let mut runs = Vec::new();
+    /// All lines of a part, data set by data set.
+    pub fn cells(&self, part: &Part) -> Vec<Cell<'_>> {
+        let mut cells = Vec::new();
         for data in self.data.iter().filter(|data| Part::has(&part.sets, &data.name)) {
             for (protocol, common) in
                 self.protocols.iter().filter(|(name, _)| Part::has(&part.protocols, name))
             {
-                let none = Vec::new();
-                let seeds = data.seeds.get(protocol).or_else(|| self.seeds.get(protocol)).unwrap_or(&none);
-                let seeds = if part.quick { &self.quick.seeds } else { seeds };
-                for row in self.row.iter().filter(|row| row.protocols.contains(protocol)) {
-                    let epochs = row.epochs.get(&data.name).or_else(|| data.epochs.get(protocol)).copied();
-                    let epochs = if part.quick {
-                        Some(epochs.unwrap_or(usize::MAX).min(self.quick.epochs))
-                    } else {
-                        epochs
-                    };
-                    let epochs = epochs.map_or(String::new(), |epochs| format!("--epochs {epochs}"));
-                    let whole = vec![String::new()];
-                    let variants = match row.grid.as_slice() {
-                        [] => &whole,
-                        grid if part.quick => &vec![grid[0].clone()],
-                        _ => &row.grid,
-                    };
-                    for variant in variants {
-                        for &seed in seeds {
-                            let varied = format!("--{} {seed}", self.varies);
-                            let parts = [&data.options, common, &row.options, variant, &epochs, &varied];
-                            let options: Vec<&str> =
-                                parts.into_iter().flat_map(|part| part.split_whitespace()).collect();
-                            runs.push(Run {
-                                data: data.name.clone(),
-                                protocol: protocol.clone(),
-                                row: row.name.clone(),
-                                variant: variant.clone(),
-                                seed,
-                                options: options.join(" "),
-                            });
-                        }
-                    }
-                }
+                let rows = self.row.iter().filter(|row| row.protocols.contains(protocol));
+                cells.extend(rows.map(|row| self.cell(data, (protocol, common), row, part.quick)));
             }
         }
-        runs
+        cells
+    }
+
+    fn cell<'a>(
+        &'a self,
+        data: &'a Data,
+        (protocol, common): (&'a String, &'a String),
+        row: &'a Row,
+        quick: bool,
+    ) -> Cell<'a> {
+        let seeds = data.seeds.get(protocol).or_else(|| self.seeds.get(protocol));
+        let seeds = if quick { &self.quick.seeds } else { seeds.map_or(&[][..], Vec::as_slice) };
+        let tuning = data.tuning_seeds.map_or(seeds.len(), |count| count.min(seeds.len()));
+        let mut epochs = row.epochs.get(&data.name).or_else(|| data.epochs.get(protocol)).copied();
+        let mut variants: Vec<&str> = row.grid.iter().map(String::as_str).collect();
+        if variants.is_empty() {
+            variants.push("");
+        }
+        if quick {
+            epochs = Some(epochs.unwrap_or(usize::MAX).min(self.quick.epochs));
+            variants.truncate(1);
+        }
+        let more = data.protocol_options.get(protocol).cloned().unwrap_or_default();
+        let epochs = epochs.map_or_else(String::new, |epochs| format!("--epochs {epochs}"));
+        let options = vec![data.options.clone(), more, common.clone(), row.options.clone(), epochs];
+        Cell {
+            data,
+            protocol,
+            row,
+            seeds,
+            variants,
+            tuning_seeds: &seeds[..tuning],
+            options,
+            varies: &self.varies,
+        }
     }
 }
 
@@ -169,10 +197,13 @@ mod tests {
     fn the_shipped_tables_are_sound_and_their_options_are_options() {
         for (name, text) in TABLES {
             let experiment: Experiment = parse(text, name).unwrap();
-            let runs = experiment.runs(&Part::default());
-            assert!(!runs.is_empty());
-            for run in runs {
-                crate::reproduce::training::parse_options(&run.options, "DATA").unwrap();
+            let cells = experiment.cells(&Part::default());
+            assert!(!cells.is_empty());
+            for cell in cells {
+                assert!(!cell.seeds.is_empty() && !cell.tuning_seeds.is_empty(), "{}", cell.row.name);
+                for variant in &cell.variants {
+                    crate::reproduce::training::parse_options(&cell.options(variant, 3), "DATA").unwrap();
+                }
             }
             for row in &experiment.row {
                 assert!(
@@ -189,13 +220,25 @@ mod tests {
     }
 
     #[test]
+    fn every_model_may_choose_from_as_many_options() {
+        let experiment: Experiment = parse(TABLES[0].1, "table1").unwrap();
+        let tuned = Part { protocols: vec!["tuned".into()], ..Part::default() };
+        let mut budgets: Vec<usize> =
+            experiment.cells(&tuned).iter().map(|cell| cell.variants.len()).collect();
+        budgets.dedup();
+        assert_eq!(budgets.len(), 1, "{budgets:?}");
+    }
+
+    #[test]
     fn a_part_is_a_part() {
         let experiment: Experiment = parse(TABLES[0].1, "table1").unwrap();
         let part = Part { sets: vec!["mnist".into()], protocols: vec!["paper".into()], quick: true };
-        let runs = experiment.runs(&part);
-        assert!(runs.iter().all(|run| run.data == "mnist" && run.options.contains("--epochs 5")));
+        let cells = experiment.cells(&part);
+        for cell in &cells {
+            assert!(cell.data.name == "mnist" && cell.options("", 0).contains("--epochs 5"));
+        }
         assert_eq!(
-            runs.len(),
+            cells.len(),
             experiment.row.iter().filter(|row| row.protocols.contains(&"paper".into())).count()
         );
     }

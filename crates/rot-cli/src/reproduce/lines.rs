@@ -2,55 +2,81 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// A file of results, by what was asked.
-#[derive(Debug)]
-pub struct Lines {
-    path: PathBuf,
-    file: File,
-    found: BTreeMap<String, Value>,
-}
+/// Results by what was asked.
+#[derive(Debug, Default)]
+pub struct Results(BTreeMap<String, Value>);
 
-impl Lines {
-    /// Opens or begins a file. A last line that was cut short by a crash is dropped.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
-        let fail = |error: std::io::Error| Failure::Other(format!("{}: {error}", path.display()));
-        let text = if path.exists() { fs::read_to_string(path).map_err(fail)? } else { String::new() };
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let mut found = BTreeMap::new();
+impl Results {
+    /// Reads a file, if there is one. A last line that is not whole is left out.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let (text, whole) = whole_lines(path)?;
+        let mut found = Self::default();
         for (at, line) in text[..whole].lines().enumerate() {
             let value: Value = serde_json::from_str(line).map_err(|error| {
                 Failure::Input(format!("{}:{}: a line must be JSON, but {error}", path.display(), at + 1))
             })?;
             if let Some(key) = value["key"].as_str() {
-                found.insert(key.to_owned(), value.clone());
+                found.0.insert(key.to_owned(), value.clone());
             }
         }
-        let file = OpenOptions::new().create(true).append(true).open(path).map_err(fail)?;
-        file.set_len(whole as u64).map_err(fail)?;
-        Ok(Self { path: path.to_owned(), file, found })
+        Ok(found)
     }
 
     /// What came of this, if it is there.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.found.get(key)
+        self.0.get(key)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Value> {
+        self.0.values()
+    }
+}
+
+/// A file of results that grows.
+#[derive(Debug)]
+pub struct Lines {
+    path: PathBuf,
+    file: File,
+    pub results: Results,
+}
+
+impl Lines {
+    /// Opens or begins a file. A last line that was cut short by a crash is dropped.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let results = Results::read(path)?;
+        let (_, whole) = whole_lines(path)?;
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(about(path))?;
+        file.set_len(whole as u64).map_err(about(path))?;
+        Ok(Self { path: path.to_owned(), file, results })
     }
 
     /// Keeps a result.
     pub fn put(&mut self, key: &str, mut value: Value) -> Result<(), Failure> {
         value["key"] = key.into();
-        let fail = |error: std::io::Error| Failure::Other(format!("{}: {error}", self.path.display()));
-        writeln!(self.file, "{value}").map_err(fail)?;
-        self.file.sync_data().map_err(fail)?;
-        self.found.insert(key.to_owned(), value);
+        writeln!(self.file, "{value}").map_err(about(&self.path))?;
+        self.file.sync_data().map_err(about(&self.path))?;
+        self.results.0.insert(key.to_owned(), value);
         Ok(())
     }
+}
+
+fn about(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
+    move |error| Failure::Other(format!("{}: {error}", path.display()))
+}
+
+/// The text of a file, and where its last whole line ends.
+fn whole_lines(path: &Path) -> Result<(String, usize), Failure> {
+    let text = if path.exists() { fs::read_to_string(path).map_err(about(path))? } else { String::new() };
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    Ok((text, whole))
 }
 
 #[cfg(test)]
@@ -66,9 +92,10 @@ mod tests {
         Lines::open(&path).unwrap().put("one", json!({ "x": 1 })).unwrap();
         fs::write(&path, fs::read_to_string(&path).unwrap() + "{\"key\": \"tw").unwrap();
         let mut lines = Lines::open(&path).unwrap();
-        assert_eq!(lines.get("one").unwrap()["x"], 1);
+        assert_eq!(lines.results.get("one").unwrap()["x"], 1);
         lines.put("two", json!({ "x": 2 })).unwrap();
-        let again = Lines::open(&path).unwrap();
-        assert_eq!((again.get("two").unwrap()["x"].as_i64(), again.found.len()), (Some(2), 2));
+        let again = Results::read(&path).unwrap();
+        assert_eq!((again.get("two").unwrap()["x"].as_i64(), again.all().count()), (Some(2), 2));
+        assert_eq!(Results::read(&dir.path().join("none.jsonl")).unwrap().all().count(), 0);
     }
 }

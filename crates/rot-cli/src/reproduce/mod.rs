@@ -1,11 +1,12 @@
 //! `rot reproduce`: the paper's tables and figures on real data, with ours beside the published.
 
-mod contours;
-mod experiment;
-mod lines;
-mod movies;
-mod table;
-pub mod training;
+pub mod contours;
+pub mod experiment;
+pub mod lines;
+pub mod movies;
+pub mod table;
+pub mod timing;
+mod training;
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -14,13 +15,16 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use robust_ot::data::write_whole;
 use serde::de::DeserializeOwned;
 
 use self::contours::Contours;
 use self::experiment::{Experiment, Part};
 use self::movies::Movies;
+use self::timing::Timing;
 use crate::failure::Failure;
 use crate::options::set_threads;
+use crate::output::{make_folder, write_failure};
 use crate::signal::interrupt;
 
 /// The tables of trained models that are shipped.
@@ -29,11 +33,15 @@ const TABLES: [(&str, &str); 2] = [
     ("table2", include_str!("../../../../experiments/table2.toml")),
 ];
 
-/// The table of texts, and the picture of losses.
-const OTHERS: [(&str, &str); 2] = [
+/// The table of texts, and the pictures.
+const OTHERS: [(&str, &str); 3] = [
     ("figure1", include_str!("../../../../experiments/figure1.toml")),
+    ("figure2", include_str!("../../../../experiments/figure2.toml")),
     ("movies", include_str!("../../../../experiments/movies.toml")),
 ];
+
+/// What the names of experiments with a reduced budget end in.
+pub const QUICK: &str = "-quick";
 
 /// Run the paper's experiments and show ours beside the published figures
 ///
@@ -46,7 +54,7 @@ const OTHERS: [(&str, &str); 2] = [
     rot reproduce my-own.toml --data DATA --out runs"
 )]
 pub struct Reproduce {
-    /// table1, table2, figure1, movies, all, or files like experiments/table1.toml
+    /// table1, table2, figure1, figure2, movies, all, or files like experiments/table1.toml
     #[arg(required = true, value_name = "NAME|FILE")]
     names: Vec<String>,
     /// The folder with the data
@@ -91,20 +99,22 @@ impl Reproduce {
                 self.data.display()
             )));
         }
-        fs::create_dir_all(&self.out).map_err(|error| {
-            let folder = self.out.display();
-            Failure::Input(format!("--out must be a folder that can be written, but {folder}: {error}"))
-        })?;
+        make_folder("--out", &self.out)?;
         let part = Part { sets: self.sets.clone(), protocols: self.protocols.clone(), quick: self.quick };
         let interrupt = interrupt();
-        for (name, experiment) in &experiments {
+        for ((name, _, text), (_, experiment)) in texts.iter().zip(&experiments) {
+            // Another budget gives other results, which are kept apart.
+            let quick = self.quick && matches!(experiment, Kind::Training(_));
+            let name = &if quick { format!("{name}{QUICK}") } else { name.clone() };
+            // What was asked stays beside what came of it, for `rot report`.
+            write_whole(&self.out.join(format!("{name}.toml")), |file| file.write_all(text.as_bytes()))
+                .map_err(write_failure)?;
             match experiment {
                 Kind::Movies(movies) => movies.run(name, &self.data, &self.out, &interrupt)?,
                 Kind::Contours(contours) => contours.run(name, &self.data, &self.out)?,
+                Kind::Timing(timing) => timing.run(name, &self.data, &self.out, &interrupt)?,
                 Kind::Training(experiment) => {
-                    // Another budget gives other results, which are kept apart.
-                    let name = if self.quick { format!("{name}-quick") } else { (*name).clone() };
-                    training::run(&name, experiment, &part, (&self.data, &self.out), &interrupt)?;
+                    training::run(name, experiment, &part, (&self.data, &self.out), &interrupt)?;
                 }
             }
         }
@@ -113,19 +123,23 @@ impl Reproduce {
 }
 
 /// What a file asks for.
-enum Kind {
+pub enum Kind {
     Training(Experiment),
     Movies(Movies),
     Contours(Contours),
+    Timing(Timing),
 }
 
 impl Kind {
-    fn of(place: &str, text: &str) -> Result<Self, Failure> {
+    /// Told by what the file has.
+    pub fn of(place: &str, text: &str) -> Result<Self, Failure> {
         let table: toml::Table = parse(text, place)?;
         if table.contains_key("films") {
             Ok(Self::Movies(parse(text, place)?))
         } else if table.contains_key("panel") {
             Ok(Self::Contours(parse(text, place)?))
+        } else if table.contains_key("chart") {
+            Ok(Self::Timing(parse(text, place)?))
         } else {
             Ok(Self::Training(parse(text, place)?))
         }

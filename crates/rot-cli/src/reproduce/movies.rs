@@ -1,7 +1,6 @@
 //! Distances among texts: ours beside the published, each column divided by its maximum.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -9,26 +8,28 @@ use std::time::Instant;
 use clap::Parser;
 use comfy_table::Table;
 use ndarray::Array2;
+use robust_ot::data::write_whole;
 use robust_ot::{Interrupt, Solution, Status, Workspace};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Progress;
-use super::lines::Lines;
+use super::lines::{Lines, Results};
 use crate::failure::Failure;
-use crate::heatmap::draw_heatmap;
 use crate::input::{Input, read_texts};
+use crate::machine::machine;
 use crate::metric_options::MetricOptions;
 use crate::options::SolverOptions;
-use crate::output::TABLE_STYLE;
+use crate::output::{TABLE_STYLE, write_failure};
+use crate::picture::{Heatmap, save_both};
 
 /// What the file says.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Movies {
-    title: String,
+    pub title: String,
     vectors: String,
-    differs: String,
+    pub differs: String,
     films: Vec<Film>,
     method: Vec<Method>,
 }
@@ -42,10 +43,10 @@ struct Film {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Method {
-    name: String,
+pub struct Method {
+    pub name: String,
     /// Of `rot distance`.
-    options: String,
+    pub options: String,
     published: Vec<Vec<f64>>,
 }
 
@@ -68,43 +69,75 @@ impl Movies {
         let mut lines = Lines::open(&out.join(format!("{name}.jsonl")))?;
         let n = self.films.len();
         let progress = Progress::new(name, self.method.len() * n * (n - 1) / 2);
-        let mut text = format!("# {}\n\n{}\n", self.title, self.differs);
-        let mut printed = io::stdout().lock();
         for method in &self.method {
-            let mut found = Array2::zeros((n, n));
-            let (mut gap, mut seconds) = (0.0_f64, 0.0);
             for i in 0..n {
                 for j in i + 1..n {
                     progress
                         .say(&format!("{}: {} and {}", method.name, self.films[i].name, self.films[j].name));
-                    let value = method.pair((&inputs[i], &inputs[j]), &mut lines, interrupt)?;
-                    (found[[i, j]], found[[j, i]]) = (number(&value, "distance"), number(&value, "distance"));
-                    gap = gap.max(number(&value, "relative_gap"));
-                    seconds += number(&value, "seconds");
+                    method.pair((&inputs[i], &inputs[j]), &mut lines, interrupt)?;
                     progress.step();
                 }
             }
-            let ours = by_largest_of_column(&found);
-            let names: Vec<String> = self.films.iter().map(|film| film.name.clone()).collect();
-            let facts = method.facts(&ours, &names, gap, seconds);
-            writeln!(printed, "\n{}\n{}\n{facts}", method.name, table(&ours, &method.published, &names))?;
-            let _ = writeln!(
-                text,
-                "\n## {}\n\n{}\n\n{facts}",
-                method.name,
-                markdown(&ours, &method.published, &names)
-            );
-            for ending in ["svg", "png"] {
-                let file = format!("{name}-{}.{ending}", method.name.replace([' ', '='], "-"));
-                draw_heatmap(&out.join(file), &ours, &names, &method.name)?;
-            }
         }
         progress.end();
+        let mut text = format!("# {}\n\n{}\n", self.title, self.differs);
+        let mut printed = io::stdout().lock();
+        for found in self.tables(&lines.results) {
+            let (name_of, facts) = (&found.method.name, found.facts());
+            writeln!(printed, "\n{name_of}\n{}\n{facts}", found.terminal_table())?;
+            let _ = writeln!(text, "\n## {name_of}\n\n{}\n\n{facts}", found.markdown());
+            save_both(&found.heatmap(), out, &format!("{name}-{}", found.file_name()))?;
+        }
         let path = out.join(format!("{name}.md"));
-        fs::write(&path, text).map_err(|error| Failure::Other(format!("{}: {error}", path.display())))?;
+        write_whole(&path, |file| file.write_all(text.as_bytes())).map_err(write_failure)?;
         writeln!(printed, "\ntables: {}", path.display())?;
         Ok(())
     }
+
+    /// The tables of the methods whose pairs are all there.
+    pub fn tables(&self, results: &Results) -> Vec<FilmTable<'_>> {
+        let names: Vec<String> = self.films.iter().map(|film| film.name.clone()).collect();
+        let table = |method| -> Option<FilmTable> {
+            let n = names.len();
+            let mut found = Array2::zeros((n, n));
+            let (mut gap, mut seconds) = (0.0_f64, 0.0);
+            for i in 0..n {
+                for j in i + 1..n {
+                    let pair = results.get(&key(method, &self.films[i].label(), &self.films[j].label()))?;
+                    let number = |key: &str| pair[key].as_f64().unwrap_or(f64::NAN);
+                    (found[[i, j]], found[[j, i]]) = (number("distance"), number("distance"));
+                    gap = gap.max(number("relative_gap"));
+                    seconds += number("seconds");
+                }
+            }
+            let (ours, title) = (by_largest_of_column(&found), format!("Distances, {}", method.name));
+            Some(FilmTable { method, names: names.clone(), ours, gap, seconds, title })
+        };
+        self.method.iter().filter_map(table).collect()
+    }
+}
+
+impl Film {
+    /// The file's name without folder and ending.
+    fn label(&self) -> String {
+        Path::new(&self.file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+    }
+}
+
+fn key(method: &Method, source: &str, target: &str) -> String {
+    format!("{source} {target} {}", method.options)
+}
+
+/// What a method finds.
+pub struct FilmTable<'a> {
+    pub method: &'a Method,
+    names: Vec<String>,
+    /// Each column divided by its maximum.
+    ours: Array2<f64>,
+    /// The largest.
+    gap: f64,
+    seconds: f64,
+    title: String,
 }
 
 impl Method {
@@ -113,10 +146,10 @@ impl Method {
         (source, target): (&Input, &Input),
         lines: &mut Lines,
         interrupt: &Interrupt,
-    ) -> Result<Value, Failure> {
-        let key = format!("{} {} {}", source.label(), target.label(), self.options);
-        if let Some(found) = lines.get(&key) {
-            return Ok(found.clone());
+    ) -> Result<(), Failure> {
+        let key = key(self, &source.label(), &target.label());
+        if lines.results.get(&key).is_some() {
+            return Ok(());
         }
         let line = MethodLine::try_parse_from(self.options.split_whitespace())?;
         let (metric, settings) = (line.metric.read()?, line.solver.apply()?);
@@ -132,16 +165,18 @@ impl Method {
             "source": source.label(), "target": target.label(), "method": self.name, "options": self.options,
             "distance": solution.unregularised_value, "value": solution.value, "lower_bound": solution.lower_bound,
             "relative_gap": solution.relative_gap, "status": solution.status.to_string(),
-            "seconds": start.elapsed().as_secs_f64(), "version": env!("CARGO_PKG_VERSION"),
+            "seconds": start.elapsed().as_secs_f64(), "version": env!("CARGO_PKG_VERSION"), "machine": machine(),
         });
-        lines.put(&key, value.clone())?;
-        Ok(value)
+        lines.put(&key, value)
     }
+}
 
-    /// What the tables say in words.
-    fn facts(&self, ours: &Array2<f64>, names: &[String], gap: f64, seconds: f64) -> String {
+impl FilmTable<'_> {
+    /// What the table says in words.
+    pub fn facts(&self) -> String {
+        let Self { method, names, ours, gap, seconds, .. } = self;
         let n = names.len();
-        let published = Array2::from_shape_fn((n, n), |(i, j)| self.published[i][j]);
+        let published = Array2::from_shape_fn((n, n), |(i, j)| method.published[i][j]);
         let closest = |table: &Array2<f64>, j: usize| {
             (0..n).filter(|&i| i != j).min_by(|&x, &y| table[[x, j]].total_cmp(&table[[y, j]])).unwrap_or(0)
         };
@@ -160,47 +195,63 @@ impl Method {
             nearest.join(", "),
             least(ours),
             least(&published),
-            self.options
+            method.options
         )
     }
-}
 
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or(f64::NAN)
+    /// As a picture.
+    pub fn heatmap(&self) -> Heatmap<'_> {
+        Heatmap { matrix: &self.ours, labels: &self.names, title: &self.title, plain_diagonal: true }
+    }
+
+    /// What to call the picture.
+    pub fn file_name(&self) -> String {
+        self.method.name.replace([' ', '='], "-")
+    }
+
+    /// What the columns are.
+    pub fn header(&self) -> Vec<&str> {
+        std::iter::once("ours / published").chain(self.names.iter().map(String::as_str)).collect()
+    }
+
+    /// Ours / published.
+    pub fn cells(&self) -> Vec<Vec<String>> {
+        let Self { ours, names, method, .. } = self;
+        let row = |i: usize| {
+            let cell = |j: usize| {
+                if i == j {
+                    "0".to_owned()
+                } else {
+                    format!("{:.3} / {:.3}", ours[[i, j]], method.published[i][j])
+                }
+            };
+            std::iter::once(names[i].clone()).chain((0..names.len()).map(cell)).collect()
+        };
+        (0..names.len()).map(row).collect()
+    }
+
+    fn terminal_table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(TABLE_STYLE);
+        table.set_header(self.header());
+        self.cells().into_iter().for_each(|row| {
+            table.add_row(row);
+        });
+        table
+    }
+
+    fn markdown(&self) -> String {
+        let header = self.header();
+        let mut text = format!("| {} |\n|{}", header.join(" | "), "---|".repeat(header.len()));
+        for row in self.cells() {
+            let _ = write!(text, "\n| {} |", row.join(" | "));
+        }
+        text
+    }
 }
 
 fn by_largest_of_column(found: &Array2<f64>) -> Array2<f64> {
     let largest: Vec<f64> =
         found.columns().into_iter().map(|column| column.fold(0.0_f64, |top, x| top.max(*x))).collect();
     Array2::from_shape_fn(found.dim(), |(i, j)| found[[i, j]] / largest[j])
-}
-
-/// Ours / published.
-fn cells(ours: &Array2<f64>, published: &[Vec<f64>], names: &[String]) -> Vec<Vec<String>> {
-    let row = |i: usize| {
-        let cell = |j: usize| {
-            if i == j { "0".to_owned() } else { format!("{:.3} / {:.3}", ours[[i, j]], published[i][j]) }
-        };
-        std::iter::once(names[i].clone()).chain((0..names.len()).map(cell)).collect()
-    };
-    (0..names.len()).map(row).collect()
-}
-
-fn table(ours: &Array2<f64>, published: &[Vec<f64>], names: &[String]) -> Table {
-    let mut table = Table::new();
-    table.load_style(TABLE_STYLE);
-    table.set_header(std::iter::once("ours / published".to_owned()).chain(names.iter().cloned()));
-    cells(ours, published, names).into_iter().for_each(|row| {
-        table.add_row(row);
-    });
-    table
-}
-
-fn markdown(ours: &Array2<f64>, published: &[Vec<f64>], names: &[String]) -> String {
-    let mut text =
-        format!("| ours / published | {} |\n|{}", names.join(" | "), "---|".repeat(names.len() + 1));
-    for row in cells(ours, published, names) {
-        let _ = write!(text, "\n| {} |", row.join(" | "));
-    }
-    text
 }

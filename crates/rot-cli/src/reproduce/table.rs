@@ -1,16 +1,18 @@
 //! Tables of ours beside the published.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
 use comfy_table::{CellAlignment, Table};
+use robust_ot::data::write_whole;
 use serde_json::Value;
 
-use super::experiment::{Experiment, Figures, Row, Run};
+use super::experiment::{Cell, Data, Experiment, Figures, Part};
+use super::lines::Results;
 use crate::failure::Failure;
-use crate::output::TABLE_STYLE;
+use crate::output::{TABLE_STYLE, write_failure};
+use crate::picture::{Dot, Dots, save_both};
 
 /// Over seeds.
 #[derive(Debug, Clone, Copy)]
@@ -22,8 +24,10 @@ struct Spread {
 
 /// One line of a table.
 #[derive(Debug, Clone)]
-struct Line {
+pub struct Line {
     name: String,
+    /// The options that validation chose.
+    variant: String,
     auc: Spread,
     map: Spread,
     cost: Option<Spread>,
@@ -33,12 +37,22 @@ struct Line {
     expected: Option<f64>,
 }
 
-const HEADER: [&str; 10] = [
+/// The lines of one data set under one protocol.
+pub struct DataTable<'a> {
+    pub data: &'a Data,
+    pub protocol: &'a str,
+    pub lines: Vec<Line>,
+    band: f64,
+}
+
+/// What the columns of a table are.
+pub const HEADER: [&str; 11] = [
     "loss",
     "AUC",
+    "published",
+    "difference",
     "expected",
     "within",
-    "published",
     "mAP",
     "published",
     "semantic cost",
@@ -46,72 +60,108 @@ const HEADER: [&str; 10] = [
     "epochs",
 ];
 
-/// Prints the tables of all data and protocols, and writes them as Markdown.
+/// Prints the tables of all data and protocols, writes them as Markdown, and draws them.
 pub fn show(
     name: &str,
     experiment: &Experiment,
-    results: &[(&Run, &Value)],
+    part: &Part,
+    results: &Results,
     folder: &Path,
 ) -> Result<(), Failure> {
     let mut text = format!("# {}\n", experiment.title);
     let mut out = io::stdout().lock();
-    for data in &experiment.data {
-        for protocol in experiment.protocols.keys() {
-            let here: Vec<_> = results
-                .iter()
-                .filter(|(run, _)| run.data == data.name && run.protocol == *protocol)
-                .collect();
-            let line = |row: &Row| {
-                let of_row: Vec<_> = here.iter().filter(|(run, _)| run.row == row.name).copied().collect();
-                summarise(row, &of_row, &data.name, protocol)
-            };
-            let lines: Vec<Line> = experiment.row.iter().filter_map(line).collect();
-            if lines.is_empty() {
-                continue;
-            }
-            let title = format!("{}, protocol {protocol}", data.name);
-            let cells: Vec<Vec<String>> = lines.iter().map(|line| line.cells(experiment.band)).collect();
-            writeln!(out, "\n{title}: {}\n{}", data.differs, terminal_table(&cells))?;
-            let _ = writeln!(text, "\n## {title}\n\n{}\n\n{}", data.differs, markdown(&cells));
-        }
+    for table in tables(experiment, part, results) {
+        let (title, cells) = (table.title(), table.cells());
+        writeln!(out, "\n{title}: {}\n{}", table.data.differs, terminal_table(&cells))?;
+        let _ = writeln!(text, "\n## {title}\n\n{}\n\n{}", table.data.differs, markdown(&cells));
+        let picture = format!("{name}-{}-{}", table.data.name, table.protocol);
+        save_both(&Dots { title: &format!("AUC, {title}"), dots: &table.dots() }, folder, &picture)?;
     }
     let path = folder.join(format!("{name}.md"));
-    fs::write(&path, text).map_err(|error| Failure::Other(format!("{}: {error}", path.display())))?;
-    writeln!(
-        out,
-        "\nresults: {}\ntables: {}",
-        folder.join(format!("{name}.jsonl")).display(),
-        path.display()
-    )?;
+    write_whole(&path, |file| file.write_all(text.as_bytes())).map_err(write_failure)?;
+    let lines = folder.join(format!("{name}.jsonl"));
+    writeln!(out, "\nresults: {}\ntables: {}", lines.display(), path.display())?;
     Ok(())
 }
 
-/// The variant with the best mean validation AUC, over its seeds.
-fn summarise(row: &Row, results: &[&(&Run, &Value)], data: &str, protocol: &str) -> Option<Line> {
-    let variants = if row.grid.is_empty() { vec![String::new()] } else { row.grid.clone() };
-    let of = |variant: &String| -> Vec<&Value> {
-        results.iter().filter(|(run, _)| run.variant == *variant).map(|(_, value)| *value).collect()
-    };
-    let chosen = variants.iter().filter(|variant| !of(variant).is_empty()).max_by(|x, y| {
-        let score = |variant: &String| {
-            spread(&of(variant), "validation_auc").map_or(f64::NEG_INFINITY, |auc| auc.mean)
+/// The tables that there are results for.
+pub fn tables<'a>(experiment: &'a Experiment, part: &Part, results: &Results) -> Vec<DataTable<'a>> {
+    let mut tables: Vec<DataTable> = Vec::new();
+    for cell in experiment.cells(part) {
+        let Some(line) = summarise(&cell, results) else { continue };
+        match tables.last_mut() {
+            Some(last) if last.data.name == cell.data.name && last.protocol == cell.protocol => {
+                last.lines.push(line);
+            }
+            _ => tables.push(DataTable {
+                data: cell.data,
+                protocol: cell.protocol,
+                lines: vec![line],
+                band: experiment.band,
+            }),
+        }
+    }
+    tables
+}
+
+impl DataTable<'_> {
+    /// What it is a table of.
+    pub fn title(&self) -> String {
+        format!("{}, protocol {}", self.data.name, self.protocol)
+    }
+
+    /// Its fields as text.
+    pub fn cells(&self) -> Vec<Vec<String>> {
+        self.lines.iter().map(|line| line.cells(self.band)).collect()
+    }
+
+    /// Its scores as a picture.
+    pub fn dots(&self) -> Vec<Dot> {
+        let dot = |line: &Line| Dot {
+            name: line.name.clone(),
+            mean: line.auc.mean,
+            deviation: line.auc.deviation,
+            published: line.published.map(|figures| figures.auc),
         };
-        score(x).total_cmp(&score(y))
-    })?;
-    let values = of(chosen);
+        self.lines.iter().map(dot).collect()
+    }
+}
+
+/// The results of a variant, for those of the seeds that are there.
+fn values<'a>(cell: &Cell, variant: &str, seeds: &[u64], results: &'a Results) -> Vec<&'a Value> {
+    seeds.iter().filter_map(|&seed| results.get(&cell.options(variant, seed))).collect()
+}
+
+/// The variant with the best mean validation AUC over the seeds to choose by.
+pub fn chosen<'a>(cell: &Cell<'a>, results: &Results) -> Option<&'a str> {
+    let score = |variant: &str| {
+        let found = values(cell, variant, cell.tuning_seeds, results);
+        spread(&found, "validation_auc").map_or(f64::NEG_INFINITY, |auc| auc.mean)
+    };
+    let tried = cell.variants.iter().copied();
+    let tried = tried.filter(|variant| !values(cell, variant, cell.seeds, results).is_empty());
+    // The first of equals.
+    tried.rev().max_by(|x, y| score(x).total_cmp(&score(y)))
+}
+
+fn summarise(cell: &Cell, results: &Results) -> Option<Line> {
+    let chosen = chosen(cell, results)?;
+    let values = values(cell, chosen, cell.seeds, results);
     let test = |key: &str| -> Option<Spread> {
         let numbers: Vec<f64> = values.iter().filter_map(|value| value["test"][key].as_f64()).collect();
         Spread::of(&numbers)
     };
+    let expected = cell.row.expected.get(cell.protocol);
     Some(Line {
-        name: if chosen.is_empty() { row.name.clone() } else { format!("{} ({chosen})", row.name) },
+        name: cell.row.name.clone(),
+        variant: chosen.to_owned(),
         auc: test("auc")?,
         map: test("map")?,
         cost: test("semantic_cost"),
         seconds: spread(&values, "seconds_per_epoch")?.mean,
         epochs: spread(&values, "epochs")?,
-        published: row.published.get(data).copied(),
-        expected: row.expected.get(protocol).and_then(|by_data| by_data.get(data)).copied(),
+        published: cell.row.published.get(&cell.data.name).copied(),
+        expected: expected.and_then(|by_data| by_data.get(&cell.data.name)).copied(),
     })
 }
 
@@ -146,12 +196,14 @@ impl Line {
             Some(sd) => format!("{:.3} ± {sd:.3}", figures.auc),
             None => format!("{:.3}", figures.auc),
         });
+        let Self { name, variant, .. } = self;
         vec![
-            self.name.clone(),
+            if variant.is_empty() { name.clone() } else { format!("{name} ({variant})") },
             self.auc.shown(4),
+            optional(published),
+            optional(self.published.map(|figures| format!("{:+.3}", self.auc.mean - figures.auc))),
             optional(self.expected.map(|expected| format!("{expected:.2} ± {band}"))),
             optional(self.expected.map(|expected| within(expected).to_owned())),
-            optional(published),
             self.map.shown(4),
             optional(self.published.and_then(|figures| figures.map).map(|map| format!("{map:.4}"))),
             optional(self.cost.map(|cost| cost.shown(4))),

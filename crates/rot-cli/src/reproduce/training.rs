@@ -8,10 +8,11 @@ use robust_ot::learn::Epoch;
 use serde_json::{Value, json};
 
 use super::Progress;
-use super::experiment::{Experiment, Part, Run};
+use super::experiment::{Cell, Experiment, Part};
 use super::lines::Lines;
 use super::table;
 use crate::failure::Failure;
+use crate::machine::machine;
 use crate::train::{Outcome, Train, Watch, median_seconds};
 
 /// `rot train` as a line of text.
@@ -39,16 +40,33 @@ impl Watch for Silent {
     }
 }
 
+/// Trains as a line of options says.
+pub fn train(
+    options: &str,
+    what: &str,
+    (data, out): (&Path, &Path),
+    interrupt: &Interrupt,
+) -> Result<Outcome, Failure> {
+    let command = parse_options(options, &data.display().to_string())?;
+    command.outcome(interrupt, &mut Silent).map_err(|failure| match failure {
+        Failure::Interrupted(_) => {
+            Failure::Interrupted(format!("interrupted; the same command goes on from {}", out.display()))
+        }
+        Failure::Input(message) => Failure::Input(format!("{what}: {message}")),
+        other => other,
+    })
+}
+
 /// Runs what is not there yet, then writes and prints the tables.
 pub fn run(
     name: &str,
     experiment: &Experiment,
     part: &Part,
-    (data, out): (&Path, &Path),
+    folders: (&Path, &Path),
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
-    let runs = experiment.runs(part);
-    if runs.is_empty() {
+    let cells = experiment.cells(part);
+    if cells.is_empty() {
         let known: Vec<&str> = experiment.data.iter().map(|data| data.name.as_str()).collect();
         let protocols: Vec<&str> = experiment.protocols.keys().map(String::as_str).collect();
         return Err(Failure::Input(format!(
@@ -57,39 +75,46 @@ pub fn run(
             protocols.join(", ")
         )));
     }
-    let mut lines = Lines::open(&out.join(format!("{name}.jsonl")))?;
-    let progress = Progress::new(name, runs.len());
-    for run in &runs {
-        progress.say(&format!("{}, {}, {} {}", run.data, run.protocol, run.row, run.variant));
-        if lines.get(&run.options).is_none() {
-            let command = parse_options(&run.options, &data.display().to_string())?;
-            let outcome = command.outcome(interrupt, &mut Silent).map_err(|failure| match failure {
-                Failure::Interrupted(_) => Failure::Interrupted(format!(
-                    "interrupted; the same command goes on from {}",
-                    out.display()
-                )),
-                Failure::Input(message) => Failure::Input(format!("{name}, {}: {message}", run.row)),
-                other => other,
-            })?;
-            lines.put(&run.options, result(name, run, &outcome))?;
-        }
-        progress.step();
+    let mut lines = Lines::open(&folders.1.join(format!("{name}.jsonl")))?;
+    let progress = Progress::new(name, cells.iter().map(Cell::runs).sum());
+    for cell in &cells {
+        let Cell { data, protocol, row, .. } = cell;
+        let run = |lines: &mut Lines, variant: &str, seeds: &[u64]| -> Result<(), Failure> {
+            for &seed in seeds {
+                progress.say(&format!("{}, {protocol}, {} {variant}", data.name, row.name));
+                let options = cell.options(variant, seed);
+                if lines.results.get(&options).is_none() {
+                    let what = format!("{name}, {}", row.name);
+                    let outcome = train(&options, &what, folders, interrupt)?;
+                    lines.put(&options, result(name, cell, (variant, seed), &outcome))?;
+                }
+                progress.step();
+            }
+            Ok(())
+        };
+        let [only] = cell.variants[..] else {
+            cell.variants.iter().try_for_each(|variant| run(&mut lines, variant, cell.tuning_seeds))?;
+            let chosen = table::chosen(cell, &lines.results).unwrap_or("");
+            run(&mut lines, chosen, &cell.seeds[cell.tuning_seeds.len()..])?;
+            continue;
+        };
+        run(&mut lines, only, cell.seeds)?;
     }
     progress.end();
-    let results: Vec<(&Run, &Value)> =
-        runs.iter().filter_map(|run| Some((run, lines.get(&run.options)?))).collect();
-    table::show(name, experiment, &results, out)
+    table::show(name, experiment, part, &lines.results, folders.1)
 }
 
-fn result(name: &str, run: &Run, Outcome { model, history }: &Outcome) -> Value {
+fn result(name: &str, cell: &Cell, (variant, seed): (&str, u64), outcome: &Outcome) -> Value {
+    let Outcome { model, history } = outcome;
     let about = &model.about;
     let validation =
         about.best_epoch.and_then(|best| history.get(best - 1)).and_then(|epoch| epoch.validation_auc);
     json!({
-        "experiment": name, "data": run.data, "protocol": run.protocol, "row": run.row, "variant": run.variant,
-        "seed": run.seed, "command": format!("rot train {}", run.options), "test": about.scores,
-        "labels": model.label_names().len(), "rows": about.rows, "epochs": about.epochs, "best_epoch": about.best_epoch,
-        "validation_auc": validation, "seconds_per_epoch": median_seconds(history), "version": about.version,
+        "experiment": name, "data": cell.data.name, "protocol": cell.protocol, "row": cell.row.name, "variant": variant,
+        "seed": seed, "command": format!("rot train {}", cell.options(variant, seed)), "test": about.scores,
+        "labels": model.label_names().len(), "dropped_labels": about.dropped_labels.len(), "rows": about.rows,
+        "epochs": about.epochs, "best_epoch": about.best_epoch, "validation_auc": validation,
+        "seconds_per_epoch": median_seconds(history), "version": about.version, "machine": machine(),
         "losses": history.iter().map(|epoch| epoch.loss).collect::<Vec<_>>(),
     })
 }

@@ -1,0 +1,21 @@
+//! What a figure was measured on.
+
+use std::num::NonZero;
+use std::thread::available_parallelism;
+
+use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+use crate::memory::Memory;
+
+/// Processor, cores, memory and system, in a line.
+pub fn machine() -> String {
+    let kinds = RefreshKind::nothing()
+        .with_cpu(CpuRefreshKind::nothing())
+        .with_memory(MemoryRefreshKind::nothing().with_ram());
+    let system = System::new_with_specifics(kinds);
+    let processor = system.cpus().first().map_or("", |cpu| cpu.brand().trim());
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    let processor = if processor.is_empty() { "unknown processor" } else { processor };
+    let memory = Memory(usize::try_from(system.total_memory()).unwrap_or(usize::MAX));
+    format!("{processor}, {cores} cores, {memory}, {}", std::env::consts::OS)
+}

@@ -1,0 +1,118 @@
+//! What a report of a trained model needs, kept in the folder of the run.
+
+use std::path::Path;
+
+use ndarray::{Array2, Axis};
+use rayon::prelude::*;
+use robust_ot::data::write_whole;
+use robust_ot::learn::{Epoch, Model};
+use robust_ot::loss::Targets;
+use robust_ot::score::best_labels;
+use serde_json::{Value, json};
+
+use crate::explain::group_names;
+use crate::failure::Failure;
+use crate::loss_options::describe_loss;
+use crate::machine::machine;
+use crate::output::write_failure;
+use crate::transport::Transport;
+
+/// The file within the folder of a run.
+pub const RUN: &str = "run.json";
+/// Test rows that can be looked at, evenly drawn.
+const ITEMS: usize = 200;
+/// Labels of a prediction that are kept.
+const BEST: usize = 8;
+/// Less mass than this is not shown.
+const LEAST_MASS: f64 = 0.003;
+/// Pairs of labels in the list of confusions.
+const CONFUSED: usize = 20;
+
+/// A test row: what was predicted, what is true, and what has to move.
+struct Item {
+    row: usize,
+    truth: Vec<usize>,
+    best: Vec<(usize, f64)>,
+    /// From label, to label, mass.
+    flows: Vec<(usize, usize, f64)>,
+    cost: f64,
+    metric: Array2<f64>,
+}
+
+/// Writes `run.json`: training, scores, and test rows with the plans from prediction to truth.
+pub fn write_model_run(
+    folder: &Path,
+    model: &Model,
+    history: &[Epoch],
+    test: Option<(&Array2<f64>, &Targets)>,
+) -> Result<(), Failure> {
+    let mut run = json!({
+        "kind": "model", "version": model.about.version, "machine": machine(), "loss": describe_loss(&model.about),
+        "features": model.features(), "labels": model.label_names(), "about": model.about, "history": history,
+    });
+    if let (Some((probabilities, truth)), Some(transport)) = (test, Transport::of(model)?) {
+        let rows = probabilities.nrows();
+        let count = rows.min(ITEMS);
+        let items = (0..count).into_par_iter().map(|item| {
+            let row = item * rows / count;
+            look_at(&transport, row, probabilities, truth.row(row))
+        });
+        let items = items.collect::<Result<Vec<_>, Failure>>()?;
+        let mut metric = Array2::<f64>::zeros((transport.grouping.groups(), transport.grouping.groups()));
+        items.iter().for_each(|item| metric += &item.metric);
+        metric /= count as f64;
+        run["set"] = json!(transport.set().to_string());
+        run["groups"] = json!(group_names(&transport.grouping, None));
+        run["metric"] = metric.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>().into();
+        run["confused"] = confused(&items, transport.vectors);
+        run["items"] = items.iter().map(Item::json).collect();
+        run["test_rows"] = rows.into();
+    }
+    write_whole(&folder.join(RUN), |file| writeln!(file, "{run}")).map_err(write_failure)
+}
+
+fn look_at(
+    transport: &Transport,
+    row: usize,
+    probabilities: &Array2<f64>,
+    truth: &[usize],
+) -> Result<Item, Failure> {
+    let prediction = probabilities.index_axis(Axis(0), row);
+    // Predictions of labels one by one do not sum to 1; their shares do.
+    let mass = prediction.sum();
+    let best = best_labels(prediction, BEST.min(prediction.len()));
+    let best = best.into_iter().map(|label| (label, prediction[label] / mass)).collect();
+    let solution = transport.to(prediction, truth)?;
+    let flows = solution.plan().into_iter().filter(|entry| entry.mass >= LEAST_MASS);
+    let mut flows: Vec<(usize, usize, f64)> =
+        flows.map(|entry| (entry.row, truth[entry.column], entry.mass)).collect();
+    flows.sort_by(|x, y| y.2.total_cmp(&x.2));
+    let cost = solution.transport_cost;
+    Ok(Item { row, truth: truth.to_vec(), best, flows, cost, metric: solution.metric })
+}
+
+impl Item {
+    fn json(&self) -> Value {
+        json!({ "row": self.row + 1, "truth": self.truth, "best": self.best, "flows": self.flows, "cost": self.cost })
+    }
+}
+
+/// The pairs of labels between which most mass would have to move.
+fn confused(items: &[Item], vectors: &Array2<f64>) -> Value {
+    let mut moved: Vec<((usize, usize), f64)> = Vec::new();
+    let wrong = items.iter().flat_map(|item| &item.flows).filter(|(from, to, _)| from != to);
+    let mut all: Vec<((usize, usize), f64)> = wrong.map(|&(from, to, mass)| ((from, to), mass)).collect();
+    all.sort_by_key(|(pair, _)| *pair);
+    for (pair, mass) in all {
+        match moved.last_mut() {
+            Some((last, sum)) if *last == pair => *sum += mass,
+            _ => moved.push((pair, mass)),
+        }
+    }
+    moved.sort_by(|x, y| y.1.total_cmp(&x.1));
+    let pair = |&((from, to), mass): &((usize, usize), f64)| {
+        let apart = &vectors.row(from) - &vectors.row(to);
+        json!({ "from": from, "to": to, "mass": mass / items.len() as f64, "distance": apart.dot(&apart).sqrt() })
+    };
+    moved.iter().take(CONFUSED).map(pair).collect()
+}

@@ -1,0 +1,125 @@
+//! A matrix as a picture.
+
+use ndarray::Array2;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::FontTransform;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::{Drawing, Drawn, colour, short, shortened, text};
+
+/// Values are written into the cells of matrices up to this size.
+const NUMBERED: usize = 14;
+/// Letters of a label.
+const LETTERS: usize = 24;
+/// A measure and itself.
+const DIAGONAL: RGBColor = RGBColor(225, 225, 225);
+/// Numbers in light cells; not quite black, which a dark page would turn light.
+const DARK_INK: RGBColor = RGBColor(17, 17, 17);
+/// Numbers in dark cells.
+const LIGHT_INK: RGBColor = RGBColor(250, 250, 250);
+
+/// A square matrix with the same labels on both sides.
+pub struct Heatmap<'a> {
+    pub matrix: &'a Array2<f64>,
+    pub labels: &'a [String],
+    pub title: &'a str,
+    /// The diagonal is zero by itself, and would take up most of the scale.
+    pub plain_diagonal: bool,
+}
+
+/// Where things go, in pixels.
+struct Layout {
+    cell: i32,
+    left: i32,
+    top: i32,
+    width: u32,
+    height: u32,
+}
+
+impl Layout {
+    fn new(labels: &[String]) -> Self {
+        let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).min(LETTERS) as i32;
+        let cell = (640 / labels.len().max(1) as i32).clamp(6, 64);
+        let (left, top) = (longest * 8 + 24, 44);
+        let grid = cell * labels.len() as i32;
+        let (width, height) = ((left + grid + 110) as u32, (top + grid + longest * 8 + 24) as u32);
+        Self { cell, left, top, width, height }
+    }
+
+    fn corner(&self, row: usize, column: usize) -> (i32, i32) {
+        (self.left + self.cell * column as i32, self.top + self.cell * row as i32)
+    }
+}
+
+impl Drawing for Heatmap<'_> {
+    fn size(&self) -> (u32, u32) {
+        let layout = Layout::new(self.labels);
+        (layout.width, layout.height)
+    }
+
+    /// The cells with their labels, a value in each if there is room, and a scale.
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn<B> {
+        let layout = Layout::new(self.labels);
+        area.draw_text(self.title, &text(18), (layout.left, 14))?;
+        let n = self.labels.len();
+        let (low, high) = self.range();
+        for ((row, column), &value) in self.matrix.indexed_iter() {
+            let (x, y) = layout.corner(row, column);
+            let part = if high > low { (value - low) / (high - low) } else { 0.0 };
+            let (paint, ink) = match (self.plain_diagonal && row == column, part > 0.6) {
+                (true, _) => (DIAGONAL, DARK_INK),
+                (false, true) => (colour(part), DARK_INK),
+                (false, false) => (colour(part), LIGHT_INK),
+            };
+            area.draw(&Rectangle::new([(x, y), (x + layout.cell, y + layout.cell)], paint.filled()))?;
+            if n <= NUMBERED {
+                let style = text(layout.cell / 5 + 2).color(&ink).pos(Pos::new(HPos::Center, VPos::Center));
+                area.draw_text(&short(value), &style, (x + layout.cell / 2, y + layout.cell / 2))?;
+            }
+        }
+        // A label a cell, or as many as fit.
+        let every = (12 / layout.cell.max(1)).max(1) as usize;
+        for (i, label) in self.labels.iter().enumerate().step_by(every) {
+            let label = shortened(label, LETTERS);
+            let (x, y) = layout.corner(i, i);
+            let at_row = text(13).pos(Pos::new(HPos::Right, VPos::Center));
+            area.draw_text(&label, &at_row, (layout.left - 8, y + layout.cell / 2))?;
+            let turned = ("sans-serif", 13).into_font().transform(FontTransform::Rotate90);
+            let at_column = TextStyle::from(turned).color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
+            area.draw_text(
+                &label,
+                &at_column,
+                (x + layout.cell / 2, layout.top + layout.cell * n as i32 + 8),
+            )?;
+        }
+        draw_scale(area, &layout, n as i32 * layout.cell, (low, high))
+    }
+}
+
+impl Heatmap<'_> {
+    /// Smallest and largest value that the scale has to show.
+    fn range(&self) -> (f64, f64) {
+        let shown =
+            self.matrix.indexed_iter().filter(|((row, column), _)| !self.plain_diagonal || row != column);
+        shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, &x)| (low.min(x), high.max(x)))
+    }
+}
+
+/// A bar of all colours with the values at its ends.
+fn draw_scale<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    layout: &Layout,
+    length: i32,
+    (low, high): (f64, f64),
+) -> Drawn<B> {
+    let left = layout.left + length + 20;
+    for step in 0..length {
+        let y = layout.top + length - 1 - step;
+        let shade = colour(f64::from(step) / f64::from(length));
+        area.draw(&Rectangle::new([(left, y), (left + 14, y + 1)], shade.filled()))?;
+    }
+    let beside = text(12).pos(Pos::new(HPos::Left, VPos::Center));
+    area.draw_text(&short(high), &beside, (left + 20, layout.top + 4))?;
+    area.draw_text(&short(low), &beside, (left + 20, layout.top + length - 6))
+}

@@ -1,0 +1,128 @@
+//! Pictures: one drawing, as SVG in a page or a file, or as PNG.
+
+mod curves;
+mod dots;
+mod heatmap;
+
+use std::path::Path;
+use std::sync::Once;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use robust_ot::data::write_whole;
+
+pub use self::curves::{Axis, Curve, Curves};
+pub use self::dots::{Dot, Dots};
+pub use self::heatmap::Heatmap;
+use crate::failure::Failure;
+use crate::output::write_failure;
+
+/// DejaVu Sans, reduced to Latin and Greek; see assets/DejaVuSans-LICENSE.txt.
+static FONT: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf");
+static REGISTER: Once = Once::new();
+
+/// Dark for near, light for far: even in brightness, and readable without colour.
+const SCALE: [(f64, f64, f64); 5] =
+    [(68.0, 1.0, 84.0), (59.0, 82.0, 139.0), (33.0, 145.0, 140.0), (94.0, 201.0, 98.0), (253.0, 231.0, 37.0)];
+/// Told apart by those who do not see all colours, on white and on black (Okabe and Ito).
+const SERIES: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(148, 148, 148),
+];
+/// Lines of a grid, on white and on black.
+const GRID: RGBColor = RGBColor(160, 160, 160);
+
+/// What drawing on a backend comes to.
+pub type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
+
+/// Something that can be drawn on any backend.
+pub trait Drawing {
+    /// Width and height in pixels.
+    fn size(&self) -> (u32, u32);
+    /// Draws it on a white area of that size. What is black is ink: a dark page turns it light.
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn<B>;
+}
+
+/// As SVG text.
+pub fn svg(drawing: &impl Drawing) -> Result<String, Failure> {
+    register_font();
+    let mut text = String::new();
+    on_white(&SVGBackend::with_string(&mut text, drawing.size()).into_drawing_area(), drawing)
+        .map_err(|error| Failure::Other(format!("a picture: {error}")))?;
+    Ok(text)
+}
+
+/// Into a file, SVG unless it ends in .png.
+pub fn save(drawing: &impl Drawing, path: &Path) -> Result<(), Failure> {
+    register_font();
+    if path.extension().is_some_and(|ending| ending == "png") {
+        let area = BitMapBackend::new(path, drawing.size()).into_drawing_area();
+        return on_white(&area, drawing)
+            .map_err(|error| Failure::Other(format!("{}: {error}", path.display())));
+    }
+    let text = svg(drawing)?;
+    write_whole(path, |out| out.write_all(text.as_bytes())).map_err(write_failure)
+}
+
+/// Into two files, SVG and PNG.
+pub fn save_both(drawing: &impl Drawing, folder: &Path, name: &str) -> Result<(), Failure> {
+    ["svg", "png"].iter().try_for_each(|ending| save(drawing, &folder.join(format!("{name}.{ending}"))))
+}
+
+fn on_white<B: DrawingBackend>(area: &DrawingArea<B, Shift>, drawing: &impl Drawing) -> Drawn<B> {
+    area.fill(&WHITE)?;
+    drawing.draw(area)?;
+    area.present()
+}
+
+/// Makes the font known to plotters.
+fn register_font() {
+    REGISTER.call_once(|| {
+        // The font is a constant of this program; a test draws with it.
+        let _ = plotters::style::register_font("sans-serif", FontStyle::Normal, FONT);
+    });
+}
+
+/// Black text of a size.
+pub fn text(size: i32) -> TextStyle<'static> {
+    TextStyle::from(("sans-serif", size).into_font()).color(&BLACK)
+}
+
+/// The colour of a part between 0 and 1.
+pub fn colour(part: f64) -> RGBColor {
+    let at = part.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
+    let lower = (at as usize).min(SCALE.len() - 2);
+    let (from, to, part) = (SCALE[lower], SCALE[lower + 1], at - lower as f64);
+    let mix = |x: f64, y: f64| (x + (y - x) * part).round() as u8;
+    RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
+}
+
+/// The colour of the curves or dots with this number.
+fn series_colour(number: usize) -> RGBColor {
+    SERIES[number % SERIES.len()]
+}
+
+/// Three digits, whatever the magnitude.
+fn short(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 {
+        "0".into()
+    } else if !(1e-3..1e4).contains(&size) {
+        format!("{value:.1e}")
+    } else {
+        format!("{value:.*}", (2 - size.log10().floor() as i32).clamp(0, 4) as usize)
+    }
+}
+
+/// At most so many letters.
+fn shortened(label: &str, letters: usize) -> String {
+    if label.chars().count() <= letters {
+        return label.to_owned();
+    }
+    label.chars().take(letters - 1).chain(['…']).collect()
+}

@@ -1,0 +1,158 @@
+//! The page of a trained model.
+
+use serde_json::{Value, json};
+
+use super::page::Page;
+use super::{matrix, words};
+use crate::failure::Failure;
+use crate::picture::{Axis, Curve, Curves, Heatmap};
+
+const SCRIPT: &str = include_str!("view.js");
+
+/// What the script fills.
+const VIEW: &str = r#"<div class="view" id="view">
+<div class="controls">
+<button type="button" class="back">← back</button>
+<button type="button" class="on">on →</button>
+<label><input type="checkbox"> only mistakes</label>
+<select aria-label="test row"></select>
+</div>
+<p class="says" aria-live="polite"></p>
+<svg viewBox="0 0 720 60" role="img" aria-label="Predicted mass on the left, true labels on the right, and what moves between them"></svg>
+</div>"#;
+
+/// Scores by their key in the file.
+const SCORES: [(&str, &str); 9] = [
+    ("AUC", "auc"),
+    ("mean average precision", "map"),
+    ("accuracy", "accuracy"),
+    ("precision at 3", "precision_at_3"),
+    ("precision at 5", "precision_at_5"),
+    ("semantic cost", "semantic_cost"),
+    ("expected cost", "expected_cost"),
+    ("cost of the best label", "top_1_cost"),
+    ("cost of the best five", "top_5_cost"),
+];
+
+/// Adds everything there is to tell of a model.
+pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
+    let (about, labels) = (&run["about"], words(&run["labels"]));
+    let text = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    page.section(&format!("A model of {} labels", labels.len()));
+    let training = &about["training"];
+    let dropped = about["dropped_labels"].as_array().map_or(0, Vec::len);
+    page.facts(&[
+        ("loss", text(&run["loss"])),
+        ("rows, features, labels", format!("{}, {}, {}", about["rows"], run["features"], labels.len())),
+        ("labels left out", if dropped > 0 { dropped.to_string() } else { String::new() }),
+        ("optimiser", text(&training["optimizer"])),
+        ("learning rate", text(&training["learning_rate"])),
+        ("batch", text(&training["batch"])),
+        ("weight decay", text(&training["weight_decay"])),
+        ("seed", text(&training["seed"])),
+        ("epochs", text(&about["epochs"])),
+        ("weights of epoch", text(&about["best_epoch"])),
+        ("version", text(&run["version"])),
+        ("machine", text(&run["machine"])),
+    ]);
+    add_scores(&about["scores"], page);
+    add_curves(run, page)?;
+    if let Some(found) = matrix(&run["metric"]) {
+        page.section("The metric it learned");
+        let set = text(&run["set"]);
+        page.paragraph(&format!(
+            "Between every prediction and its truth the worst metric of the set {set} is found; this is its mean over the rows \
+             below. Large entries are groups of vector features that tell predictions from truths."
+        ));
+        let groups = words(&run["groups"]);
+        let heatmap =
+            Heatmap { matrix: &found, labels: &groups, title: "Mean metric", plain_diagonal: false };
+        page.picture(&heatmap, "metric", "Mean worst metric between predictions and truths")?;
+    }
+    add_confused(&run["confused"], &labels, page);
+    if let Some(items) = run["items"].as_array() {
+        page.section("Where the mass would have to move");
+        page.paragraph(&format!(
+            "{} of {} test rows, evenly drawn. Predicted mass is on the left, true labels are on the right; green mass is where it \
+             should be.",
+            items.len(),
+            run["test_rows"]
+        ));
+        page.view("items", &json!({ "labels": labels, "items": items }), VIEW, SCRIPT);
+    }
+    Ok(())
+}
+
+fn add_scores(scores: &Value, page: &mut Page) {
+    if scores.is_null() {
+        page.paragraph("No test rows were given, so there are no scores.");
+        return;
+    }
+    let row = |(name, key): &(&str, &str)| {
+        scores[*key].as_f64().map(|score| vec![(*name).to_owned(), format!("{score:.4}")])
+    };
+    let rows: Vec<Vec<String>> = SCORES.iter().filter_map(row).collect();
+    page.table(&[&format!("{} test rows", scores["rows"]), "score"], &rows);
+    if let Some(excluded @ 1..) = scores["labels_excluded"].as_u64() {
+        page.paragraph(&format!(
+            "{excluded} labels have no positive or no negative test row; AUC and average precision are over the other {}.",
+            scores["labels_counted"]
+        ));
+    }
+}
+
+fn add_curves(run: &Value, page: &mut Page) -> Result<(), Failure> {
+    let Some(history) = run["history"].as_array().filter(|history| !history.is_empty()) else {
+        return Ok(());
+    };
+    page.section("Learning curves");
+    let curve = |name: &str, key: &str| {
+        let point = |epoch: &Value| Some((epoch["epoch"].as_f64()?, epoch[key].as_f64()?));
+        Curve { name: name.into(), points: history.iter().filter_map(point).collect() }
+    };
+    let x = || Axis { name: "epoch", logarithmic: false };
+    let loss = [curve("training", "loss")];
+    let y = Axis { name: "loss", logarithmic: false };
+    page.picture(
+        &Curves { title: "Loss", x: x(), y, all: &loss },
+        "loss",
+        "Mean loss of the training rows by epoch",
+    )?;
+    let validation = [curve("validation", "validation_auc")];
+    if !validation[0].points.is_empty() {
+        let y = Axis { name: "AUC", logarithmic: false };
+        page.picture(
+            &Curves { title: "Validation AUC", x: x(), y, all: &validation },
+            "validation",
+            "AUC of the rows held out, by epoch; the best epoch's weights are kept",
+        )?;
+    }
+    Ok(())
+}
+
+fn add_confused(confused: &Value, labels: &[String], page: &mut Page) {
+    let Some(pairs) = confused.as_array().filter(|pairs| !pairs.is_empty()) else { return };
+    page.section("Labels that are confused");
+    page.paragraph(
+        "Mass that has to move from one label to another, as a mean over the rows looked at, and how far the two are apart: the \
+         distance of their vectors, 0 for the same and 1.41 for unrelated ones.",
+    );
+    let name = |label: &Value| {
+        label.as_u64().and_then(|label| labels.get(usize::try_from(label).ok()?)).cloned().unwrap_or_default()
+    };
+    let row = |pair: &Value| {
+        let number = |key: &str| pair[key].as_f64().unwrap_or(f64::NAN);
+        vec![
+            name(&pair["from"]),
+            name(&pair["to"]),
+            format!("{:.4}", number("mass")),
+            format!("{:.3}", number("distance")),
+        ]
+    };
+    let rows: Vec<Vec<String>> = pairs.iter().map(row).collect();
+    page.table(&["predicted", "true", "mass a row", "distance"], &rows);
+}

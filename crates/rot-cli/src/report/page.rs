@@ -1,0 +1,167 @@
+//! One HTML page: headings, text, tables, pictures, all in one file.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::picture::{Drawing, save_both, svg};
+
+const STYLE: &str = include_str!("style.css");
+
+/// A page in the making.
+pub struct Page {
+    folder: PathBuf,
+    title: Option<String>,
+    body: String,
+    /// Headings that the reader can jump to.
+    sections: Vec<String>,
+    scripts: Vec<&'static str>,
+}
+
+impl Page {
+    /// An empty page whose pictures also go into a folder.
+    pub fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            title: None,
+            body: String::new(),
+            sections: Vec::new(),
+            scripts: Vec::new(),
+        }
+    }
+
+    /// Whether nothing was said yet.
+    pub fn is_empty(&self) -> bool {
+        self.body.is_empty()
+    }
+
+    /// A heading that the list of contents shows. The first one is the page's title.
+    pub fn section(&mut self, title: &str) {
+        self.title.get_or_insert_with(|| title.to_owned());
+        let number = self.sections.len();
+        self.sections.push(title.to_owned());
+        let _ = write!(self.body, "\n<h2 id=\"s{number}\">{}</h2>\n", escape(title));
+    }
+
+    /// A smaller heading.
+    pub fn heading(&mut self, title: &str) {
+        let _ = write!(self.body, "\n<h3>{}</h3>\n", escape(title));
+    }
+
+    /// A paragraph.
+    pub fn paragraph(&mut self, text: &str) {
+        let _ = writeln!(self.body, "<p>{}</p>", escape(text));
+    }
+
+    /// Names and values.
+    pub fn facts(&mut self, facts: &[(&str, String)]) {
+        self.body.push_str("<dl>\n");
+        for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+            let _ = writeln!(self.body, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
+        }
+        self.body.push_str("</dl>\n");
+    }
+
+    /// A table; cells that are `yes` or `no` are marked.
+    pub fn table(&mut self, header: &[&str], rows: &[Vec<String>]) {
+        self.body.push_str("<div class=\"wide\"><table>\n<thead><tr>");
+        for name in header {
+            let _ = write!(self.body, "<th scope=\"col\">{}</th>", escape(name));
+        }
+        self.body.push_str("</tr></thead>\n<tbody>\n");
+        for row in rows {
+            self.body.push_str("<tr>");
+            for (at, cell) in row.iter().enumerate() {
+                let text = escape(cell);
+                let _ = match (at, cell.as_str()) {
+                    (0, _) => write!(self.body, "<th scope=\"row\">{text}</th>"),
+                    (_, "yes" | "no") => write!(self.body, "<td class=\"{cell}\">{text}</td>"),
+                    _ => write!(self.body, "<td>{text}</td>"),
+                };
+            }
+            self.body.push_str("</tr>\n");
+        }
+        self.body.push_str("</tbody></table></div>\n");
+    }
+
+    /// A picture, in the page and as files with this name.
+    pub fn picture(&mut self, drawing: &impl Drawing, name: &str, caption: &str) -> Result<(), Failure> {
+        save_both(drawing, &self.folder, name)?;
+        let caption = escape(caption);
+        // The file's first line declares XML, which a page does not have.
+        let text = svg(drawing)?;
+        let text = text.find("<svg").map_or(text.as_str(), |start| &text[start..]);
+        let text = text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{caption}\" "), 1);
+        let _ = writeln!(self.body, "<figure>{text}<figcaption>{caption}</figcaption></figure>");
+        Ok(())
+    }
+
+    /// A part that a script fills with these data.
+    pub fn view(&mut self, id: &str, data: &serde_json::Value, markup: &str, script: &'static str) {
+        // No text in the data may end the script.
+        let data = data.to_string().replace('<', "\\u003c");
+        let _ =
+            writeln!(self.body, "{markup}\n<script type=\"application/json\" id=\"{id}\">{data}</script>");
+        self.scripts.push(script);
+    }
+
+    /// The whole page.
+    pub fn finish(self) -> String {
+        let title = escape(self.title.as_deref().unwrap_or("Robust transport"));
+        let mut contents = String::new();
+        if self.sections.len() > 1 {
+            for (number, section) in self.sections.iter().enumerate() {
+                let _ = write!(contents, "<li><a href=\"#s{number}\">{}</a></li>", escape(section));
+            }
+            contents = format!("<nav><ul>{contents}</ul></nav>\n");
+        }
+        let scripts = self.scripts.iter().flat_map(|text| ["<script>\n", text, "</script>\n"]);
+        let scripts: String = scripts.collect();
+        let version = env!("CARGO_PKG_VERSION");
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{contents}{}\n</main>\n\
+             <footer>Written by rot {version}.</footer>\n{scripts}</body>\n</html>\n",
+            self.body
+        )
+    }
+}
+
+/// Text as HTML, in an element or in quotes.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_of_labels_do_not_become_markup() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut page = Page::new(dir.path());
+        let evil = "</script><img src=x onerror=\"alert('1')\">";
+        page.section(evil);
+        page.table(&[evil], &[vec![evil.into(), "no".into()]]);
+        page.view("data", &json!({ "name": evil }), "<div></div>", "");
+        let text = page.finish();
+        assert!(!text.contains("<img"), "{text}");
+        assert!(text.contains("\\u003c/script"));
+        assert!(text.contains("<td class=\"no\">no</td>"));
+    }
+}

@@ -1,0 +1,133 @@
+//! Seconds an epoch as something grows.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use robust_ot::Interrupt;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Progress;
+use super::lines::{Lines, Results};
+use super::training::train;
+use crate::failure::Failure;
+use crate::machine::machine;
+use crate::picture::{Axis, Curve, Curves, save_both};
+use crate::train::median_seconds;
+
+/// What the file says.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    pub title: String,
+    pub differs: String,
+    /// Each figure is the median of so many.
+    pub epochs: usize,
+    /// Options of `rot train`, with `{data}` for the folder.
+    pub data: String,
+    pub chart: Vec<Chart>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chart {
+    pub name: String,
+    /// What grows.
+    pub x: String,
+    values: Vec<u32>,
+    series: Vec<Series>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Series {
+    name: String,
+    /// Of `rot train`, with `{x}` for the value.
+    options: String,
+}
+
+impl Timing {
+    /// Measures what is not there yet, prints and draws.
+    pub fn run(&self, name: &str, data: &Path, out: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
+        let mut lines = Lines::open(&out.join(format!("{name}.jsonl")))?;
+        let count = self.chart.iter().map(|chart| chart.values.len() * chart.series.len()).sum();
+        let progress = Progress::new(name, count);
+        for chart in &self.chart {
+            for series in &chart.series {
+                for &x in &chart.values {
+                    let options = self.options(series, x);
+                    progress.say(&format!("{}, {} {x}", series.name, chart.x));
+                    if lines.results.get(&options).is_none() {
+                        let outcome = train(&options, name, (data, out), interrupt)?;
+                        let line = json!({
+                            "experiment": name, "chart": chart.name, "series": series.name, "x": x,
+                            "seconds_per_epoch": median_seconds(&outcome.history), "epochs": self.epochs,
+                            "labels": outcome.model.label_names().len(), "rows": outcome.model.about.rows,
+                            "command": format!("rot train {options}"), "version": env!("CARGO_PKG_VERSION"),
+                            "machine": machine(),
+                        });
+                        lines.put(&options, line)?;
+                    }
+                    progress.step();
+                }
+            }
+        }
+        progress.end();
+        let mut printed = io::stdout().lock();
+        writeln!(printed, "{}\n{}", self.title, self.differs)?;
+        for chart in &self.chart {
+            let curves = self.curves(chart, &lines.results);
+            for curve in &curves {
+                writeln!(printed, "{}: {}", curve.name, growth(curve, &chart.x))?;
+            }
+            let picture = format!("{name}-{}", chart.name);
+            save_both(&chart.drawing(&curves), out, &picture)?;
+            writeln!(printed, "picture: {} and .png", out.join(format!("{picture}.svg")).display())?;
+        }
+        Ok(())
+    }
+
+    fn options(&self, series: &Series, x: u32) -> String {
+        let own = series.options.replace("{x}", &x.to_string());
+        format!("{} {own} --epochs {}", self.data, self.epochs)
+    }
+
+    /// What was measured, a curve for each loss.
+    pub fn curves(&self, chart: &Chart, results: &Results) -> Vec<Curve> {
+        let curve = |series: &Series| {
+            let point = |&x: &u32| {
+                let found = results.get(&self.options(series, x))?;
+                Some((f64::from(x), found["seconds_per_epoch"].as_f64()?))
+            };
+            Curve { name: series.name.clone(), points: chart.values.iter().filter_map(point).collect() }
+        };
+        chart.series.iter().map(curve).collect()
+    }
+}
+
+impl Chart {
+    /// On logarithmic scales, where powers are straight lines.
+    pub fn drawing<'a>(&'a self, curves: &'a [Curve]) -> Curves<'a> {
+        Curves {
+            title: "Seconds an epoch",
+            x: Axis { name: &self.x, logarithmic: true },
+            y: Axis { name: "seconds", logarithmic: true },
+            all: curves,
+        }
+    }
+}
+
+/// The measured seconds, and the power that they grow with over the last half.
+pub fn growth(curve: &Curve, x: &str) -> String {
+    let seconds: Vec<String> = curve.points.iter().map(|(x, y)| format!("{y:.4} s at {x}")).collect();
+    let half = &curve.points[(curve.points.len() / 2).saturating_sub(1)..];
+    let power = match half {
+        [first, .., last] => format!("; grows with {x} to the power {:.2} at the end", slope(*first, *last)),
+        _ => String::new(),
+    };
+    seconds.join(", ") + &power
+}
+
+fn slope(from: (f64, f64), to: (f64, f64)) -> f64 {
+    (to.1 / from.1).ln() / (to.0 / from.0).ln()
+}

@@ -1,0 +1,50 @@
+//! Where the mass of a prediction would have to move, by the metric that a model was trained with.
+
+use ndarray::{Array2, ArrayView1, Axis};
+use robust_ot::learn::Model;
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Result, Settings, Solution};
+
+/// Relative gap of these plans: they are looked at, not computed with.
+const TOLERANCE: f64 = 1e-2;
+
+/// The geometry that a model was trained with; W2² where its loss had none.
+pub struct Transport<'a> {
+    pub vectors: &'a Array2<f64>,
+    pub grouping: Grouping,
+    set: MetricSet,
+    entropy: f64,
+}
+
+impl<'a> Transport<'a> {
+    /// None for a model without label vectors.
+    pub fn of(model: &'a Model) -> Result<Option<Self>> {
+        let Some(vectors) = &model.label_vectors else { return Ok(None) };
+        let about = &model.about;
+        let grouping = match &about.groups {
+            Some(groups) if groups.len() == vectors.ncols() => Grouping::explicit(groups.clone())?,
+            _ => Grouping::none(vectors.ncols()),
+        };
+        let (set, entropy) = match &about.robust {
+            Some(robust) => {
+                robust.check()?;
+                robust.set.check(grouping.groups())?;
+                (robust.set.clone(), robust.entropy)
+            }
+            None => (MetricSet::W2, 0.0),
+        };
+        Ok(Some(Self { vectors, grouping, set, entropy }))
+    }
+
+    /// The metric set, in words.
+    pub fn set(&self) -> &MetricSet {
+        &self.set
+    }
+
+    /// The plan from a prediction to some labels, all of the same weight.
+    pub fn to(&self, row: ArrayView1<f64>, labels: &[usize]) -> Result<Solution> {
+        let source = Measure::new(self.vectors.clone(), row.to_owned())?;
+        let target = Measure::uniform(self.vectors.select(Axis(0), labels))?;
+        let problem = Problem::grouped(&source, &target, self.set.clone(), &self.grouping)?;
+        problem.with_entropy(self.entropy)?.solve(&Settings { tol_gap_rel: TOLERANCE, ..Settings::default() })
+    }
+}

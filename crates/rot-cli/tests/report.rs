@@ -1,0 +1,151 @@
+//! Pages of runs, made by the real binary. `make test-browser` opens them in a browser.
+
+mod common;
+
+use common::Scratch;
+use serde_json::Value;
+
+/// Labels with names that are markup, in the plane.
+fn scratch() -> Scratch {
+    let s = Scratch::new();
+    let names = ["<b>cat</b>", "dog", "truck"];
+    let rows: Vec<(f64, usize)> = (0..60).map(|row| (f64::from(row) * 0.61, row as usize % 3)).collect();
+    let x: String =
+        rows.iter().map(|(t, c)| format!("{},{}\n", *c as f64 + 0.4 * t.sin(), t.cos())).collect();
+    let y: String = rows.iter().map(|(_, c)| format!("{}\n", names[*c])).collect();
+    s.write("x.csv", x);
+    s.write("y.txt", y);
+    s.write("names.txt", names.join("\n") + "\n");
+    s.write("words.vec", "<b>cat</b> 1 0 0.2\ndog 0.9 0.1 0\ntruck 0 1 0.1\n");
+    s
+}
+
+const DATA: &str =
+    "--train-x x.csv --train-y y.txt --label-names names.txt --label-vectors words.vec --epochs 20";
+const TEST: &str = "--test-x x.csv --test-y y.txt";
+
+/// A page that needs nothing from elsewhere, with as many pictures as told, each also as files.
+fn page(s: &Scratch, folder: &str, pictures: &[&str]) -> String {
+    let printed = s.out(&format!("report {folder}"));
+    assert!(printed.contains(&format!("{folder}/report.html")), "{printed}");
+    let page = s.read(&format!("{folder}/report.html"));
+    // A namespace is a name, not an address that is opened.
+    let addresses = page.replace("http://www.w3.org/2000/svg", "");
+    assert!(!addresses.contains("http") && !addresses.contains("src="), "{page}");
+    assert_eq!(page.matches("<figure>").count(), pictures.len());
+    assert_eq!(page.matches("<svg role=\"img\"").count(), pictures.len());
+    for name in pictures {
+        for ending in ["svg", "png"] {
+            let file = format!("{folder}/{name}.{ending}");
+            assert!(s.path(&file).metadata().unwrap().len() > 500, "{file}");
+        }
+    }
+    page
+}
+
+#[test]
+fn a_model_tells_of_its_training_its_metric_and_its_mistakes() {
+    let s = scratch();
+    let printed = s.out(&format!("train {DATA} {TEST} --validation 0.2 --groups 3 --run tags"));
+    assert!(printed.contains("rot report tags"), "{printed}");
+    let text = page(&s, "tags", &["loss", "validation", "metric"]);
+    for part in ["Learning curves", "The metric it learned", "Labels that are confused", "60 of 60 test rows"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
+    assert!(!text.contains("<b>cat"), "a label's name is text");
+    // What the view shows is a plan: it takes all mass from the prediction to the true labels.
+    let run: Value = serde_json::from_str(&s.read("tags/run.json")).unwrap();
+    for item in run["items"].as_array().unwrap() {
+        let truth = item["truth"].as_array().unwrap();
+        let flows = item["flows"].as_array().unwrap();
+        assert!(flows.iter().all(|flow| truth.contains(&flow[1])), "{item}");
+        let mass: f64 = flows.iter().map(|flow| flow[2].as_f64().unwrap()).sum();
+        assert!((0.98..=1.0 + 1e-9).contains(&mass), "{item}");
+    }
+    // With one true label all wrong mass moves to it: confusions are mean predictions of the wrong labels.
+    let wrong: f64 = run["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|item| item["flows"].as_array().unwrap())
+        .filter(|flow| flow[0] != flow[1])
+        .map(|flow| flow[2].as_f64().unwrap())
+        .sum();
+    let told: f64 =
+        run["confused"].as_array().unwrap().iter().map(|pair| pair["mass"].as_f64().unwrap()).sum();
+    assert!((wrong / 60.0 - told).abs() < 1e-9, "{wrong} {told}");
+    // The folder has the model itself.
+    assert!(s.out("inspect tags/model.safetensors").contains("3 labels"));
+}
+
+#[test]
+fn a_model_without_test_rows_or_vectors_tells_what_there_is() {
+    let s = scratch();
+    s.out(&format!("train {DATA} --validation 0 --run bare"));
+    assert!(page(&s, "bare", &["loss"]).contains("No test rows"));
+    s.out(&format!("train --train-x x.csv --train-y y.txt --label-names names.txt --epochs 5 {TEST} --validation 0.2 --run plain"));
+    assert!(!page(&s, "plain", &["loss", "validation"]).contains("The metric"));
+}
+
+#[test]
+fn a_distance_tells_its_bounds_its_metric_and_its_flows() {
+    let s = scratch();
+    let found = s.json("distance a.csv b.csv --metric srw --k 1 --run moved");
+    let text = page(&s, "moved", &["bounds", "metric"]);
+    let value = format!("{:.6}", found["value"].as_f64().unwrap());
+    assert!(text.contains("From a to b") && text.contains(&value) && text.contains("row 1"), "{value}");
+}
+
+#[test]
+fn experiments_are_told_from_their_folder() {
+    let s = scratch();
+    s.write(
+        "small.toml",
+        format!(
+            "title = \"A small table\"\nband = 0.05\nseeds = {{ tuned = [0, 1, 2] }}\nquick = {{ epochs = 1, seeds = [0] }}\n\
+             protocols = {{ tuned = \"\" }}\n[[data]]\nname = \"points\"\noptions = \"{} {}\"\ndiffers = \"All.\"\n\
+             tuning-seeds = 1\nprotocol-options = {{ tuned = \"--validation 0.3\" }}\n[[row]]\nname = \"mix\"\noptions = \"--loss mix --groups 3\"\n\
+             protocols = [\"tuned\"]\npublished = {{ points = {{ auc = 0.9 }} }}\ngrid = [\"--mix-ot 1\", \"--mix-ot 2\"]\n",
+            DATA.replace(" x.csv", " {data}/x.csv").replace(" y.txt", " {data}/y.txt"),
+            TEST
+        )
+        .replace("names.txt", "{data}/names.txt")
+        .replace("words.vec", "{data}/words.vec"),
+    );
+    s.write(
+        "growth.toml",
+        "title = \"Growth\"\ndiffers = \"All.\"\nepochs = 2\ndata = \"--train-x {data}/x.csv --train-y {data}/y.txt --label-names \
+         {data}/names.txt --label-vectors {data}/words.vec --empty skip\"\n[[chart]]\nname = \"labels\"\nx = \"labels L\"\nvalues = [2, 3]\n\
+         series = [{ name = \"ce\", options = \"--loss ce --top-labels {x}\" }]\n",
+    );
+    let printed = s.out("reproduce small.toml growth.toml --data . --out runs");
+    assert!(printed.contains("to the power"), "{printed}");
+    // Two options with the first seed, then the better one with the others.
+    assert_eq!(s.read("runs/small.jsonl").lines().count(), 4);
+    let text = page(&s, "runs", &["small-points-tuned", "growth-labels"]);
+    for part in ["A small table", "0.900", "seeds", "machine", "Growth"] {
+        assert!(text.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn what_is_no_run_is_refused() {
+    let s = scratch();
+    std::fs::create_dir(s.path("empty")).unwrap();
+    std::fs::create_dir(s.path("odd")).unwrap();
+    let refused = |line: &str, part: &str| {
+        let message = s.refusal(line);
+        assert!(message.contains(part), "{message} does not say {part}");
+    };
+    refused("report nowhere", "nowhere");
+    refused("report empty", "run.json");
+    s.write("odd/run.json", "{\"kind\": \"cake\"}");
+    refused("report odd", "cake");
+    s.write("odd/run.json", "{\"kind\": ");
+    refused("report odd", "run.json");
+    refused("report odd --out page.pdf", ".html");
+    refused(&format!("train {DATA} --run x.csv"), "--run");
+    refused(&format!("train {DATA} --top-labels 4"), "between 1 and the 3 labels");
+    refused(&format!("train {DATA} --validation-per-class 2"), "--per-class");
+}
