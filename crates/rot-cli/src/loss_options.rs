@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use ndarray::{Array1, Array2};
-use robust_ot::learn::{About, Objective, SoftTargets};
+use robust_ot::learn::{About, Dataset, Objective, SoftTargets, label_means};
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use robust_ot::{Grouping, MetricSet};
 
@@ -18,6 +18,11 @@ const GROUPS: usize = 10;
 /// The weight of transport in the mix. With ten groups, and on five data sets (docs/learning.md), it gave an AUC no lower
 /// than cross-entropy's and a lower semantic cost.
 pub const MIX_OT: f64 = 5.0;
+
+/// What a value is called on the command line.
+fn value_name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
+}
 
 /// The losses by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -63,8 +68,17 @@ impl LossName {
     }
 
     fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
+        value_name(self)
     }
+}
+
+/// Where the vectors of labels come from that transport moves along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Geometry {
+    /// --label-vectors, or one-hot
+    Names,
+    /// The mean features of the training rows with each label, seen from the mean of all rows
+    Rows,
 }
 
 /// What is minimised.
@@ -95,6 +109,9 @@ pub struct LossOptions {
     /// Seed of --grouping random [default: --seed]
     #[arg(long, value_name = "N")]
     group_seed: Option<u64>,
+    /// Which labels are near each other, for the loss; scores always go by --label-vectors
+    #[arg(long, value_enum, default_value = "names")]
+    geometry: Geometry,
     /// Part of each true label's mass that moves to its neighbours in the targets of cross-entropy
     #[arg(long, value_name = "BETA", default_value_t = 0.0, allow_negative_numbers = true)]
     target_transport: f64,
@@ -116,29 +133,33 @@ impl LossOptions {
         sets: &SetOptions,
         protocol: Option<Protocol>,
         seed: u64,
-        targets: &Targets,
+        train: &Dataset,
         vectors: Option<&Array2<f64>>,
     ) -> Result<(Objective, About), Failure> {
+        let targets = train.targets();
         let (labels, seed) = (targets.labels(), self.group_seed.unwrap_or(seed));
         let loss = self.loss.unwrap_or(if protocol.is_some() { LossName::P } else { LossName::Mix });
         self.check(loss, sets)?;
-        let one_hot;
-        let vectors = if let Some(vectors) = vectors {
-            vectors
-        } else {
-            let needed = loss.metric().is_some() || self.target_transport > 0.0;
-            check_one_hot(needed, labels)?;
-            one_hot = Array2::eye(if needed { labels } else { 0 });
-            &one_hot
+        let needed = loss.metric().is_some() || self.target_transport > 0.0;
+        let made;
+        let vectors = match (self.geometry, vectors) {
+            (Geometry::Rows, _) if needed => {
+                made = label_means(train)?;
+                &made
+            }
+            (_, Some(vectors)) => vectors,
+            (_, None) => {
+                check_one_hot(needed, labels)?;
+                made = Array2::eye(if needed { labels } else { 0 });
+                &made
+            }
         };
         let mut about = About {
             loss: loss.name(),
+            geometry: if needed { value_name(self.geometry) } else { String::new() },
             target_transport: self.target_transport,
             target_temperature: self.target_temperature,
-            target_metric: self
-                .target_metric
-                .to_possible_value()
-                .map_or_else(String::new, |n| n.get_name().into()),
+            target_metric: value_name(self.target_metric),
             label_smoothing: self.label_smoothing,
             ..About::default()
         };
@@ -295,6 +316,9 @@ pub fn describe_loss(about: &About) -> String {
         words.push(format!(
             "{target_transport} of each target moved by {target_metric} at {target_temperature}"
         ));
+    }
+    if about.geometry == "rows" {
+        words.push("labels as near as their rows".into());
     }
     if about.label_smoothing > 0.0 {
         words.push(format!("label smoothing {}", about.label_smoothing));

@@ -111,13 +111,8 @@ impl Train {
                 data.standardise(found)?;
             }
         }
-        let (objective, about) = self.loss.read(
-            &self.sets,
-            self.training.protocol,
-            seed,
-            train.targets(),
-            label_vectors.as_ref(),
-        )?;
+        let (objective, about) =
+            self.loss.read(&self.sets, self.training.protocol, seed, &train, label_vectors.as_ref())?;
         let (epochs, rows, version) = (settings.epochs, train.rows(), env!("CARGO_PKG_VERSION").into());
         let training = Some(settings.clone());
         let about = About { training, rows, dropped_labels, first_index, version, ..about };

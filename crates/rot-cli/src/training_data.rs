@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use ndarray::{Array2, ArrayViewMut1, Axis};
-use robust_ot::data::{LabelFile, LabelVectors, read_features, read_label_names, read_labels};
+use ndarray::{Array2, Axis};
+use robust_ot::data::{LabelFile, LabelVectors, read_features, read_label_names, read_labels, to_length_one};
 use robust_ot::learn::{Dataset, Standardisation};
 use robust_ot::loss::Targets;
 
@@ -198,7 +198,7 @@ impl DataOptions {
     fn read_vectors(&self, raw: &mut RawSamples) -> Result<Option<Array2<f64>>, Failure> {
         let Some(path) = &self.label_vectors else { return Ok(None) };
         let LabelVectors { mut vectors, .. } = LabelVectors::read(path, &raw.names)?;
-        vectors.rows_mut().into_iter().for_each(to_length_one);
+        to_length_one(&mut vectors);
         // A vector of zeros is as good as none.
         let missing: Vec<usize> =
             (0..raw.names.len()).filter(|&label| vectors.row(label).iter().all(|x| *x == 0.0)).collect();
@@ -304,14 +304,4 @@ fn check_alike(
         )));
     }
     Ok(())
-}
-
-/// Scales a vector to length one; the largest number goes first, so that no square leaves the range.
-fn to_length_one(mut row: ArrayViewMut1<f64>) {
-    let largest = row.fold(0.0_f64, |top, x| top.max(x.abs()));
-    if largest > 0.0 {
-        row.mapv_inplace(|x| x / largest);
-        let length = row.dot(&row).sqrt();
-        row.mapv_inplace(|x| x / length);
-    }
 }

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::fmt::Write as _;
+
 use common::Scratch;
 use serde_json::Value;
 
@@ -10,9 +12,11 @@ fn scratch() -> Scratch {
     let s = Scratch::new();
     let names = ["<b>cat</b>", "dog", "truck"];
     let rows: Vec<(f64, usize)> = (0..60).map(|row| (f64::from(row) * 0.61, row as usize % 3)).collect();
-    let x: String =
-        rows.iter().map(|(t, c)| format!("{},{}\n", *c as f64 + 0.4 * t.sin(), t.cos())).collect();
-    let y: String = rows.iter().map(|(_, c)| format!("{}\n", names[*c])).collect();
+    let (mut x, mut y) = (String::new(), String::new());
+    for (t, class) in rows {
+        writeln!(x, "{},{}", class as f64 + 0.4 * t.sin(), t.cos()).unwrap();
+        writeln!(y, "{}", names[class]).unwrap();
+    }
     s.write("x.csv", x);
     s.write("y.txt", y);
     s.write("names.txt", names.join("\n") + "\n");

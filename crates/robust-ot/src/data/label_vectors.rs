@@ -126,6 +126,24 @@ impl Spellings {
     }
 }
 
+/// Scales every row to length one, but for rows of zeros. The largest number goes first, so that no square leaves the range.
+///
+/// ```
+/// let mut vectors = ndarray::array![[3e200, 4e200], [0.0, 0.0]];
+/// robust_ot::data::to_length_one(&mut vectors);
+/// assert_eq!(vectors, ndarray::array![[0.6, 0.8], [0.0, 0.0]]);
+/// ```
+pub fn to_length_one(vectors: &mut Array2<f64>) {
+    for mut row in vectors.rows_mut() {
+        let largest = row.fold(0.0_f64, |top, x| top.max(x.abs()));
+        if largest > 0.0 {
+            row.mapv_inplace(|x| x / largest);
+            let length = row.dot(&row).sqrt();
+            row.mapv_inplace(|x| x / length);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use ndarray::array;

@@ -35,7 +35,7 @@ pub use self::features::{Features, Sparse};
 pub use self::histogram::{Embedded, Histogram};
 pub use self::idx::{Idx, read_idx, read_idx_labels};
 pub use self::label_file::{LabelFile, read_label_names, read_labels};
-pub use self::label_vectors::LabelVectors;
+pub use self::label_vectors::{LabelVectors, to_length_one};
 pub use self::npy::{read_npy, read_npy_f32, read_npy_integers, write_npy};
 pub use self::svmlight::{Labelled, read_labelled};
 pub use self::table::{Table, format_table, read_table, write_table};

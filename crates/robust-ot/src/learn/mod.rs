@@ -7,6 +7,7 @@
 mod checkpoint;
 mod dataset;
 mod fingerprint;
+mod label_means;
 mod linear;
 mod model;
 mod objective;
@@ -19,6 +20,7 @@ mod tensors;
 mod trainer;
 
 pub use self::dataset::{Dataset, sample_per_class};
+pub use self::label_means::label_means;
 pub use self::model::{About, Model};
 pub use self::objective::{Objective, Output};
 pub use self::optimizer::{Optimizer, Schedule};

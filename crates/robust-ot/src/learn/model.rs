@@ -61,6 +61,9 @@ pub struct About {
     pub mix_ce: f64,
     /// α_ot.
     pub mix_ot: f64,
+    /// Where the vectors that transport moves along come from: `names`, `rows` or nowhere.
+    #[serde(default)]
+    pub geometry: String,
     /// The robust loss, where one took part.
     pub robust: Option<LossSettings>,
     /// The group of every feature of the label vectors.

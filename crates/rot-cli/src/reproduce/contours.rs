@@ -8,7 +8,7 @@ use ndarray::{Array2, Axis};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use robust_ot::data::LabelVectors;
+use robust_ot::data::{LabelVectors, to_length_one};
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use serde::Deserialize;
 use serde_json::json;
@@ -70,7 +70,7 @@ impl Contours {
                 self.labels[label]
             )));
         }
-        vectors.rows_mut().into_iter().for_each(|mut row| row /= row.dot(&row).sqrt());
+        to_length_one(&mut vectors);
         let mut lines = Lines::open(&out.join(format!("{name}.jsonl")))?;
         for panel in &self.panel {
             if lines.results.get(&panel.options).is_none() {
