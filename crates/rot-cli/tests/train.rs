@@ -45,6 +45,35 @@ fn trained(s: &Scratch, options: &str) -> Value {
 }
 
 #[test]
+fn rows_say_which_labels_are_near() {
+    let s = scratch();
+    // Without vectors of names, and with them: the loss goes by the rows, scores by the names.
+    let bare = DATA.replace("--label-vectors words.vec", "");
+    let options = "--geometry rows --groups 2 --epochs 60 --lr 0.05";
+    let out = s.out(&format!("train {bare} --json {options} --loss p"));
+    let found: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert!(found["test"]["auc"].as_f64().unwrap() > 0.8 && found["test"]["semantic_cost"].is_null());
+    assert_eq!(found["about"]["geometry"], "rows");
+    let named = trained(&s, &format!("{options} --loss p"));
+    assert_eq!(named["test"]["auc"], found["test"]["auc"], "names take no part in the loss");
+    assert!(named["test"]["semantic_cost"].as_f64().is_some());
+    assert_ne!(trained(&s, "--groups 2 --epochs 60 --lr 0.05 --loss p")["test"]["auc"], named["test"]["auc"]);
+    // A loss without transport asks for no geometry.
+    assert_eq!(trained(&s, "--loss ce --geometry rows --epochs 2")["about"]["geometry"], "");
+}
+
+#[test]
+fn the_most_frequent_labels_are_kept_and_test_rows_are_read_alike() {
+    let s = scratch();
+    s.write("train.txt", s.read("train.txt").replacen("lorry", "dog", 5).replacen("truck", "cat", 3));
+    let found = trained(&s, "--top-labels 3 --empty skip --epochs 60 --lr 0.05 --out m.safetensors");
+    assert_eq!(found["labels"], 3);
+    assert_eq!(found["about"]["dropped_labels"][0][1], "lorry");
+    let scores = s.json("evaluate m.safetensors --x test.csv --y test.txt --empty skip");
+    assert_eq!(scores["auc"], found["test"]["auc"]);
+}
+
+#[test]
 fn every_loss_learns() {
     let s = scratch();
     for loss in ["mix", "ce", "bce", "p", "p-power", "kl", "ds", "w2", "features", "srw", "rkp"] {
