@@ -19,7 +19,7 @@ pub struct ClassSamples {
     #[arg(long, value_name = "N")]
     pub per_class: Option<usize>,
     /// Draw this many rows of every class for validation, from the training rows that --per-class leaves
-    #[arg(long, value_name = "N", requires = "per_class", conflicts_with = "validation")]
+    #[arg(long, value_name = "N", conflicts_with = "validation")]
     pub validation_per_class: Option<usize>,
     /// Draw this many test rows of every class; with --mnist from all rows not used for training
     #[arg(long, value_name = "N")]
@@ -60,6 +60,11 @@ impl ClassSamples {
                 other => Failure::about(option, &other),
             })
         };
+        if let (None, Some(count)) = (self.per_class, self.validation_per_class) {
+            return Err(Failure::Input(format!(
+                "--validation-per-class must go with --per-class, but is {count}"
+            )));
+        }
         let (mut train, mut left, mut validation) = (train, None, None);
         if let Some(count) = self.per_class {
             let (chosen, rest) = sample("--per-class", &train, count)?;

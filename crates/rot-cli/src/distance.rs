@@ -5,23 +5,20 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use robust_ot::data::{write_table, write_whole};
+use robust_ot::data::write_table;
 use robust_ot::{Grouping, Settings, Solution, Status, Storage};
 use serde_json::{Map, Value, json};
 
-use crate::explain::{Explanation, SHOWN, group_names};
+use crate::explain::{Explanation, SHOWN, TOLD, group_names};
 use crate::failure::Failure;
 use crate::input::{Input, read_all};
 use crate::machine::machine;
 use crate::memory::Memory;
 use crate::metric_options::{Metric, MetricOptions};
-use crate::model_run::RUN;
 use crate::options::{SolverOptions, TextOptions};
-use crate::output::{check_distinct, check_writable, make_folder, readable, write_failure, write_matrix};
+use crate::output::{check_distinct, check_writable, readable, write_failure, write_matrix};
+use crate::run_folder::{begin_run, write_run};
 use crate::signal::interrupt;
-
-/// Lines of the lists in a report.
-const TOLD: usize = 20;
 
 /// The robust distance between two measures, with bounds on its error.
 #[derive(Debug, Args)]
@@ -76,7 +73,7 @@ impl Distance {
         let outputs =
             [("--plan-out", self.plan_out.as_deref()), ("--metric-out", self.metric_out.as_deref())];
         check_distinct(&[&self.source, &self.target], &outputs)?;
-        self.run.as_deref().map_or(Ok(()), |folder| make_folder("--run", folder))?;
+        self.run.as_deref().map_or(Ok(()), begin_run)?;
         let paths = [self.source.clone(), self.target.clone()];
         let weights = [self.source_weights.clone(), self.target_weights.clone()];
         let mut inputs = read_all(&paths, self.text.embeddings.as_deref(), &weights)?.into_iter();
@@ -92,9 +89,8 @@ impl Distance {
         let solution = problem.solve_until(&settings, &interrupt()).map_err(|e| Failure::about(&pair, &e))?;
         let seconds = start.elapsed().as_secs_f64();
 
-        let explain = |shown: usize| Explanation::new(&solution, &source, &target, &grouping, shown);
-        let explanation = self.explain.then(|| explain(SHOWN)).transpose()?;
-        let told = self.run.is_some().then(|| explain(TOLD)).transpose()?;
+        let explain = || Explanation::new(&solution, &source, &target, &grouping);
+        let explanation = (self.explain || self.run.is_some()).then(explain).transpose()?;
         // Files first: whoever reads our output may leave early.
         if let Some(path) = &self.plan_out {
             write_plan(path, &solution, &source, &target)?;
@@ -104,14 +100,17 @@ impl Distance {
         }
         let outcome =
             Outcome { solution: &solution, settings, source, target, metric, grouping, seconds, explanation };
-        if let (Some(folder), Some(told)) = (&self.run, &told) {
-            outcome.write_run(folder, &self.solver, told)?;
+        if let Some(folder) = &self.run {
+            outcome.write_run(folder, &self.solver)?;
         }
         if self.json {
-            let object = outcome.json(&self.solver);
+            let mut object = outcome.json(&self.solver);
+            if let Some(explanation) = outcome.explanation.as_ref().filter(|_| self.explain) {
+                object.insert("explain".into(), explanation.json(SHOWN));
+            }
             writeln!(io::stdout().lock(), "{}", Value::Object(object))?;
         } else {
-            outcome.print()?;
+            outcome.print(self.explain)?;
         }
         warn(&solution)
     }
@@ -132,7 +131,7 @@ struct Outcome<'a> {
 impl Outcome<'_> {
     /// One object, for programs.
     fn json(&self, solver: &SolverOptions) -> Map<String, Value> {
-        let Self { solution, settings, source, target, metric, grouping, seconds, explanation } = self;
+        let Self { solution, settings, source, target, metric, grouping, seconds, .. } = self;
         let mut object = Map::new();
         object.insert("value".into(), json!(solution.value));
         object.insert("lower_bound".into(), json!(solution.lower_bound));
@@ -156,15 +155,12 @@ impl Outcome<'_> {
         }
         metric.describe(&mut object);
         solver.describe(&mut object);
-        if let Some(explanation) = explanation {
-            object.insert("explain".into(), explanation.json());
-        }
         object
     }
 
     /// The same with the metric, the flows and how the bounds came together, for `rot report`.
-    fn write_run(&self, folder: &Path, solver: &SolverOptions, told: &Explanation) -> Result<(), Failure> {
-        let Self { solution, source, target, grouping, metric, .. } = self;
+    fn write_run(&self, folder: &Path, solver: &SolverOptions) -> Result<(), Failure> {
+        let Self { solution, source, target, grouping, metric, explanation, .. } = self;
         let mut run = self.json(solver);
         run.insert("kind".into(), json!("distance"));
         run.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
@@ -175,14 +171,16 @@ impl Outcome<'_> {
         run.insert("group_names".into(), json!(group_names(grouping, source.features.as_deref())));
         let rows = solution.metric.rows().into_iter().map(|row| row.to_vec());
         run.insert("metric_matrix".into(), rows.collect::<Vec<_>>().into());
-        run.insert("explain".into(), told.json());
+        if let Some(explanation) = explanation {
+            run.insert("explain".into(), explanation.json(TOLD));
+        }
         let steps = solution.history.iter().map(|step| json!([step.value, step.lower_bound]));
         run.insert("history".into(), steps.collect());
-        write_whole(&folder.join(RUN), |file| writeln!(file, "{}", Value::Object(run))).map_err(write_failure)
+        write_run(folder, Value::Object(run))
     }
 
     /// A few lines, for a person.
-    fn print(&self) -> Result<(), Failure> {
+    fn print(&self, explained: bool) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         let Self { solution, settings, source, target, metric, grouping, seconds, explanation } = self;
         let Solution { relative_gap, status, oracle_calls, .. } = solution;
@@ -211,7 +209,8 @@ impl Outcome<'_> {
         }
         let calls = if *oracle_calls == 1 { "call" } else { "calls" };
         writeln!(out, "status     {status} after {oracle_calls} oracle {calls}, {seconds:.3} s")?;
-        explanation.as_ref().map_or(Ok(()), |explanation| explanation.print(&mut out))?;
+        let explanation = explanation.as_ref().filter(|_| explained);
+        explanation.map_or(Ok(()), |explanation| explanation.print(&mut out))?;
         Ok(())
     }
 }

@@ -11,6 +11,8 @@ use crate::input::Input;
 
 /// Lines that a list shows on a terminal.
 pub const SHOWN: usize = 8;
+/// Lines that a list shows in a report, and no list keeps more.
+pub const TOLD: usize = 20;
 /// An entry of the metric counts when it is above this part of the largest.
 const NOTABLE: f64 = 0.01;
 
@@ -43,18 +45,17 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Ranks the entries of the metric and of the plan, and keeps so many of each.
+    /// Ranks the entries of the metric and of the plan.
     pub fn new(
         solution: &Solution,
         source: &Input,
         target: &Input,
         grouping: &Grouping,
-        shown: usize,
     ) -> Result<Self, Failure> {
         let names = group_names(grouping, source.features.as_deref());
-        let (flows, spent) = flows(solution, source, target, grouping, shown)?;
+        let (flows, spent) = flows(solution, source, target, grouping)?;
         Ok(Self {
-            pairs: pairs(&solution.metric, &solution.moment, &names, shown),
+            pairs: pairs(&solution.metric, &solution.moment, &names),
             notable: notable(&solution.metric),
             flows,
             spent,
@@ -64,28 +65,29 @@ impl Explanation {
     /// The first few of everything, in words.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\nThe worst metric weighs most:")?;
-        for Pair { names: (a, b), weight, share } in &self.pairs {
+        for Pair { names: (a, b), weight, share } in self.pairs.iter().take(SHOWN) {
             let what = if a == b { a.clone() } else { format!("{a} with {b}") };
             writeln!(out, "  {weight:>9.4}  {what}  ({:.1} % of the cost)", 100.0 * share)?;
         }
         let percent = 100.0 * self.notable;
         writeln!(out, "  {percent:.1} % of its entries are above 1 % of the largest")?;
         writeln!(out, "\nMost of the cost is spent on:")?;
-        for Flow { from, to, mass, cost } in &self.flows {
+        for Flow { from, to, mass, cost } in self.flows.iter().take(SHOWN) {
             let part = if self.spent > 0.0 { 100.0 * mass * cost / self.spent } else { 0.0 };
             writeln!(out, "  {from} → {to}  mass {mass:.5}, cost {cost:.4}  ({part:.1} % of the cost)")?;
         }
         Ok(())
     }
 
-    /// The same for programs.
-    pub fn json(&self) -> Value {
-        let pairs = self.pairs.iter().map(|pair| {
+    /// So many lines of everything, for programs.
+    pub fn json(&self, lines: usize) -> Value {
+        let pairs = self.pairs.iter().take(lines).map(|pair| {
             json!({"features": [pair.names.0, pair.names.1], "weight": pair.weight, "share": pair.share})
         });
         let flows = self
             .flows
             .iter()
+            .take(lines)
             .map(|flow| json!({"from": flow.from, "to": flow.to, "mass": flow.mass, "cost": flow.cost}));
         json!({
             "metric": pairs.collect::<Vec<_>>(),
@@ -96,11 +98,11 @@ impl Explanation {
 }
 
 /// The heaviest entries. Those above the diagonal count twice: the metric is symmetric.
-fn pairs(metric: &Array2<f64>, moment: &Array2<f64>, names: &[String], shown: usize) -> Vec<Pair> {
+fn pairs(metric: &Array2<f64>, moment: &Array2<f64>, names: &[String]) -> Vec<Pair> {
     let total = (metric * moment).sum();
     let mut upper: Vec<_> = metric.indexed_iter().filter(|((a, b), _)| a <= b).collect();
     upper.sort_by(|x, y| y.1.abs().total_cmp(&x.1.abs()));
-    let named = upper.into_iter().take(shown).map(|((a, b), &weight)| {
+    let named = upper.into_iter().take(TOLD).map(|((a, b), &weight)| {
         let times = if a == b { 1.0 } else { 2.0 };
         let share = if total > 0.0 { times * weight * moment[[a, b]] / total } else { 0.0 };
         Pair { names: (names[a].clone(), names[b].clone()), weight, share }
@@ -120,14 +122,13 @@ fn flows(
     source: &Input,
     target: &Input,
     grouping: &Grouping,
-    shown: usize,
 ) -> Result<(Vec<Flow>, f64), Failure> {
     let cost = Displacements::new(&source.measure, &target.measure, grouping)?.cost(&solution.metric)?;
     let spent = |e: &PlanEntry| e.mass * cost[[e.row, e.column]];
     let mut plan = solution.plan();
     let total = plan.iter().map(spent).sum();
     plan.sort_by(|x, y| spent(y).total_cmp(&spent(x)));
-    let named = plan.iter().take(shown).map(|entry| Flow {
+    let named = plan.iter().take(TOLD).map(|entry| Flow {
         from: source.point(entry.row),
         to: target.point(entry.column),
         mass: entry.mass,

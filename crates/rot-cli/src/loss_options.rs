@@ -81,6 +81,14 @@ pub enum Geometry {
     Rows,
 }
 
+/// What is trained with, and what a model keeps of it.
+pub struct Trained {
+    pub objective: Objective,
+    pub about: About,
+    /// The vectors of the labels, where they were made for the loss.
+    pub geometry: Option<Array2<f64>>,
+}
+
 /// What is minimised.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Loss")]
@@ -135,23 +143,26 @@ impl LossOptions {
         seed: u64,
         train: &Dataset,
         vectors: Option<&Array2<f64>>,
-    ) -> Result<(Objective, About), Failure> {
+    ) -> Result<Trained, Failure> {
         let targets = train.targets();
         let (labels, seed) = (targets.labels(), self.group_seed.unwrap_or(seed));
         let loss = self.loss.unwrap_or(if protocol.is_some() { LossName::P } else { LossName::Mix });
         self.check(loss, sets)?;
         let needed = loss.metric().is_some() || self.target_transport > 0.0;
-        let made;
+        let one_hot;
+        let mut geometry = None;
         let vectors = match (self.geometry, vectors) {
             (Geometry::Rows, _) if needed => {
-                made = label_means(train)?;
-                &made
+                check_fits("--geometry rows", labels, train.features().columns())?;
+                geometry.insert(label_means(train)?)
             }
             (_, Some(vectors)) => vectors,
             (_, None) => {
-                check_one_hot(needed, labels)?;
-                made = Array2::eye(if needed { labels } else { 0 });
-                &made
+                if needed {
+                    check_fits("--label-vectors must be given: one-hot", labels, labels)?;
+                }
+                one_hot = Array2::eye(if needed { labels } else { 0 });
+                &one_hot
             }
         };
         let mut about = About {
@@ -172,7 +183,7 @@ impl LossOptions {
             Some(metric) => self.transport((loss, metric), sets, protocol, seed, vectors, &mut about)?,
         };
         let soft = self.soft_targets(sets, seed, targets, vectors)?;
-        Ok((objective.with_targets(soft), about))
+        Ok(Trained { objective: objective.with_targets(soft), about, geometry })
     }
 
     fn settings(&self, set: MetricSet) -> LossSettings {
@@ -260,16 +271,14 @@ impl LossOptions {
     }
 }
 
-/// Labels that are one-hot have vectors as long as they are many.
-fn check_one_hot(needed: bool, labels: usize) -> Result<(), Failure> {
-    let bytes = labels.saturating_mul(labels).saturating_mul(size_of::<f64>());
-    if needed && bytes > Memory::of_this_machine().0 {
-        return Err(Failure::Input(format!(
-            "--label-vectors must be given for {labels} labels, since one-hot vectors would take {}; or --loss ce",
-            Memory(bytes)
-        )));
+/// Refuses vectors of labels that would not fit into memory.
+fn check_fits(what: &str, labels: usize, length: usize) -> Result<(), Failure> {
+    let bytes = labels.saturating_mul(length).saturating_mul(size_of::<f64>());
+    if bytes <= Memory::of_this_machine().0 {
+        return Ok(());
     }
-    Ok(())
+    let needed = Memory(bytes);
+    Err(Failure::Input(format!("{what} vectors of {labels} labels must fit into memory, but take {needed}")))
 }
 
 /// The groups of the label vectors' features: those asked for, or ten where the metric would be large without.

@@ -25,6 +25,7 @@ mod protocol;
 mod raw_samples;
 mod report;
 mod reproduce;
+mod run_folder;
 mod score_table;
 mod signal;
 mod test_data;

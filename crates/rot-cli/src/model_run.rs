@@ -4,7 +4,6 @@ use std::path::Path;
 
 use ndarray::{Array2, Axis};
 use rayon::prelude::*;
-use robust_ot::data::write_whole;
 use robust_ot::learn::{Epoch, Model};
 use robust_ot::loss::Targets;
 use robust_ot::score::best_labels;
@@ -14,16 +13,12 @@ use crate::explain::group_names;
 use crate::failure::Failure;
 use crate::loss_options::describe_loss;
 use crate::machine::machine;
-use crate::output::write_failure;
+use crate::run_folder::write_run;
 use crate::transport::Transport;
 
-/// The file within the folder of a run.
-pub const RUN: &str = "run.json";
 /// Test rows that can be looked at, evenly drawn.
 const ITEMS: usize = 200;
-/// Labels of a prediction that are kept.
-const BEST: usize = 8;
-/// Less mass than this is not shown.
+/// Less mass than this is not drawn.
 const LEAST_MASS: f64 = 0.003;
 /// Pairs of labels in the list of confusions.
 const CONFUSED: usize = 20;
@@ -32,8 +27,9 @@ const CONFUSED: usize = 20;
 struct Item {
     row: usize,
     truth: Vec<usize>,
-    best: Vec<(usize, f64)>,
-    /// From label, to label, mass.
+    /// The label with the largest share.
+    best: usize,
+    /// From label, to label, mass: the whole plan.
     flows: Vec<(usize, usize, f64)>,
     cost: f64,
     metric: Array2<f64>,
@@ -57,18 +53,23 @@ pub fn write_model_run(
             let row = item * rows / count;
             look_at(&transport, row, probabilities, truth.row(row))
         });
-        let items = items.collect::<Result<Vec<_>, Failure>>()?;
-        let mut metric = Array2::<f64>::zeros((transport.grouping.groups(), transport.grouping.groups()));
-        items.iter().for_each(|item| metric += &item.metric);
-        metric /= count as f64;
-        run["set"] = json!(transport.set().to_string());
-        run["groups"] = json!(group_names(&transport.grouping, None));
-        run["metric"] = metric.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>().into();
+        // A row whose prediction is nothing at all has no plan, and a model is worth its report all the same.
+        let items: Vec<Item> = items.filter_map(Result::ok).collect();
+        run["test_rows"] = rows.into();
+        run["looked_at"] = count.into();
+        if model.about.robust.is_some() && !items.is_empty() {
+            let groups = transport.grouping.groups();
+            let mut metric = Array2::<f64>::zeros((groups, groups));
+            items.iter().for_each(|item| metric += &item.metric);
+            metric /= items.len() as f64;
+            run["set"] = json!(transport.set().to_string());
+            run["groups"] = json!(group_names(&transport.grouping, None));
+            run["metric"] = metric.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>().into();
+        }
         run["confused"] = confused(&items, transport.vectors);
         run["items"] = items.iter().map(Item::json).collect();
-        run["test_rows"] = rows.into();
     }
-    write_whole(&folder.join(RUN), |file| writeln!(file, "{run}")).map_err(write_failure)
+    write_run(folder, run)
 }
 
 fn look_at(
@@ -76,24 +77,26 @@ fn look_at(
     row: usize,
     probabilities: &Array2<f64>,
     truth: &[usize],
-) -> Result<Item, Failure> {
+) -> robust_ot::Result<Item> {
     let prediction = probabilities.index_axis(Axis(0), row);
-    // Predictions of labels one by one do not sum to 1; their shares do.
-    let mass = prediction.sum();
-    let best = best_labels(prediction, BEST.min(prediction.len()));
-    let best = best.into_iter().map(|label| (label, prediction[label] / mass)).collect();
     let solution = transport.to(prediction, truth)?;
-    let flows = solution.plan().into_iter().filter(|entry| entry.mass >= LEAST_MASS);
-    let mut flows: Vec<(usize, usize, f64)> =
-        flows.map(|entry| (entry.row, truth[entry.column], entry.mass)).collect();
+    let flows = solution.plan().into_iter().map(|entry| (entry.row, truth[entry.column], entry.mass));
+    let mut flows: Vec<(usize, usize, f64)> = flows.collect();
     flows.sort_by(|x, y| y.2.total_cmp(&x.2));
+    let best = best_labels(prediction, 1)[0];
     let cost = solution.transport_cost;
     Ok(Item { row, truth: truth.to_vec(), best, flows, cost, metric: solution.metric })
 }
 
 impl Item {
     fn json(&self) -> Value {
-        json!({ "row": self.row + 1, "truth": self.truth, "best": self.best, "flows": self.flows, "cost": self.cost })
+        let stays: f64 = self.flows.iter().filter(|(from, to, _)| from == to).map(|flow| flow.2).sum();
+        let drawn: Vec<_> = self.flows.iter().filter(|flow| flow.2 >= LEAST_MASS).collect();
+        let small: f64 = self.flows.iter().map(|flow| flow.2).filter(|mass| *mass < LEAST_MASS).sum();
+        json!({
+            "row": self.row + 1, "truth": self.truth, "best": self.best, "flows": drawn, "small": small, "stays": stays,
+            "cost": self.cost,
+        })
     }
 }
 

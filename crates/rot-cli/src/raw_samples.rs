@@ -108,11 +108,11 @@ impl RawSamples {
         Self { train, test, names, first_index, dropped: Vec::new(), places }
     }
 
-    /// Leaves out all but the labels that most training rows have; of equals, the first stay.
-    pub fn keep_most_frequent(&mut self, count: usize) -> Result<(), Failure> {
+    /// All but the labels that most training rows have; of equals, the first are more frequent.
+    pub fn less_frequent(&self, count: usize) -> Result<Vec<usize>, Failure> {
         let labels = self.names.len();
-        if !(1..=labels).contains(&count) {
-            let rule = format!("between 1 and the {labels} labels");
+        if !(2..=labels).contains(&count) {
+            let rule = format!("between 2 and the {labels} labels");
             return Err(Failure::Input(format!("--top-labels must be {rule}, but is {count}")));
         }
         let mut frequencies = vec![0_usize; labels];
@@ -120,8 +120,7 @@ impl RawSamples {
         known.for_each(|&label| frequencies[label] += 1);
         let mut order: Vec<usize> = (0..labels).collect();
         order.sort_by_key(|&label| (Reverse(frequencies[label]), label));
-        self.drop_labels(&order[count..]);
-        Ok(())
+        Ok(order.split_off(count))
     }
 
     /// Takes labels out of names and rows, and closes the gaps. The labels that stay, by where they were.
@@ -129,7 +128,9 @@ impl RawSamples {
         let places = places_without(self.names.len(), dropped);
         for part in [Some(&mut self.train), self.test.as_mut()].into_iter().flatten() {
             for row in &mut part.labels {
-                *row = row.iter().filter_map(|&label| places[label]).collect();
+                // A label that there is not stays one, to be refused.
+                let place = |label: usize| places.get(label).copied().unwrap_or(Some(label));
+                *row = row.iter().filter_map(|&label| place(label)).collect();
             }
         }
         self.dropped.extend(dropped.iter().map(|&label| (self.places[label], self.names[label].clone())));
@@ -166,12 +167,12 @@ mod tests {
         let train = Raw { place: PathBuf::new(), features: Features::Dense(Array2::zeros((5, 1))), labels };
         let names = ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
         let mut raw = RawSamples::new(train, None, names, None);
-        raw.keep_most_frequent(4).unwrap();
+        assert_eq!(raw.drop_labels(&raw.less_frequent(4).unwrap()), [0, 1, 2, 4]);
         assert_eq!(raw.names, ["a", "b", "c", "e"]);
         assert_eq!(raw.drop_labels(&[0]), [1, 2, 3]);
         assert_eq!(raw.names, ["b", "c", "e"]);
         assert_eq!(raw.dropped, [(0, "a".to_owned()), (3, "d".to_owned())]);
         assert_eq!(raw.train.labels, [vec![2], vec![2, 1], vec![0, 1], vec![1], vec![]]);
-        assert!(raw.keep_most_frequent(4).is_err() && raw.keep_most_frequent(0).is_err());
+        assert!(raw.less_frequent(4).is_err() && raw.less_frequent(1).is_err());
     }
 }

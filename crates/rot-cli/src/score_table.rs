@@ -12,27 +12,33 @@ pub fn score_table(columns: &[(&str, &Scores)]) -> Table {
     let mut header = vec![String::new()];
     header.extend(columns.iter().map(|(name, _)| (*name).to_owned()));
     table.set_header(header);
-    let mut add = |name: &str, pick: &dyn Fn(&Scores) -> Option<f64>| {
-        if columns.iter().any(|(_, scores)| pick(scores).is_some()) {
-            let cells =
-                columns.iter().map(|(_, scores)| pick(scores).map_or("–".into(), |x| format!("{x:.4}")));
-            table.add_row(std::iter::once(name.to_owned()).chain(cells));
+    let lines: Vec<_> = columns.iter().map(|(_, scores)| score_lines(scores)).collect();
+    for (line, (name, _)) in lines.first().into_iter().flatten().enumerate() {
+        if lines.iter().any(|scores| scores[line].1.is_some()) {
+            let cells = lines.iter().map(|scores| scores[line].1.map_or("–".into(), |x| format!("{x:.4}")));
+            table.add_row(std::iter::once((*name).to_owned()).chain(cells));
         }
-    };
-    add("AUC, mean over labels", &|scores| scores.auc);
-    add("average precision, mean over labels", &|scores| scores.map);
-    add("accuracy of the best label", &|scores| Some(scores.accuracy));
-    add("precision of the best 3", &|scores| scores.precision_at_3);
-    add("precision of the best 5", &|scores| scores.precision_at_5);
-    add("expected semantic cost", &|scores| scores.expected_cost);
-    add("semantic cost of the best label", &|scores| scores.top_1_cost);
-    add("semantic cost of the best 5", &|scores| scores.top_5_cost);
+    }
     (1..=columns.len()).for_each(|column| {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     });
     table
+}
+
+/// The scores with their names.
+pub fn score_lines(scores: &Scores) -> [(&'static str, Option<f64>); 8] {
+    [
+        ("AUC, mean over labels", scores.auc),
+        ("average precision, mean over labels", scores.map),
+        ("accuracy of the best label", Some(scores.accuracy)),
+        ("precision of the best 3", scores.precision_at_3),
+        ("precision of the best 5", scores.precision_at_5),
+        ("expected semantic cost", scores.expected_cost),
+        ("semantic cost of the best label", scores.top_1_cost),
+        ("semantic cost of the best 5", scores.top_5_cost),
+    ]
 }
 
 /// What the means leave out.

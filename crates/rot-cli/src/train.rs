@@ -12,12 +12,13 @@ use robust_ot::learn::{About, Dataset, Epoch, Model, Optimizer, Scores, TrainSet
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
-use crate::loss_options::{LossOptions, describe_loss};
+use crate::loss_options::{LossOptions, Trained, describe_loss};
 use crate::memory::Memory;
 use crate::metric_options::SetOptions;
 use crate::model_run::write_model_run;
 use crate::options::set_threads;
 use crate::output::{check_distinct, check_writable, folder_failure, make_folder, write_failure};
+use crate::run_folder::{MODEL, begin_run};
 use crate::score_table::{excluded, score_table};
 use crate::signal::interrupt;
 use crate::training_data::{DataOptions, Samples, say_unseen};
@@ -25,8 +26,6 @@ use crate::training_options::TrainingOptions;
 
 /// The checkpoint within its folder.
 const CHECKPOINT: &str = "checkpoint.safetensors";
-/// The model within the folder of a run.
-const MODEL: &str = "model.safetensors";
 /// Lines of progress where there is no terminal to draw a bar on.
 const LINES: usize = 10;
 
@@ -111,7 +110,7 @@ impl Train {
                 data.standardise(found)?;
             }
         }
-        let (objective, about) =
+        let Trained { objective, about, geometry } =
             self.loss.read(&self.sets, self.training.protocol, seed, &train, label_vectors.as_ref())?;
         let (epochs, rows, version) = (settings.epochs, train.rows(), env!("CARGO_PKG_VERSION").into());
         let training = Some(settings.clone());
@@ -123,6 +122,7 @@ impl Train {
         let mut model = trainer.into_model(label_names)?;
         model.standardisation = standardisation;
         model.label_vectors = label_vectors;
+        model.geometry = geometry;
         model.about = About { epochs: history.len(), best_epoch, ..about };
         let predicted = test.map(|test| {
             let probabilities = model.probabilities_of_standardised(test.features())?;
@@ -170,9 +170,11 @@ impl Train {
     fn check_outputs(&self) -> Result<(), Failure> {
         let out = self.out.as_deref();
         let checkpoint = self.checkpoint.as_ref().map(|folder| folder.join(CHECKPOINT));
-        check_distinct(&self.data.inputs(), &[("--checkpoint", checkpoint.as_deref()), ("--out", out)])?;
+        let kept = self.run.as_ref().map(|folder| folder.join(MODEL));
+        let outputs = [("--checkpoint", checkpoint.as_deref()), ("--out", out), ("--run", kept.as_deref())];
+        check_distinct(&self.data.inputs(), &outputs)?;
         out.map_or(Ok(()), |path| check_writable("--out", path, &["safetensors"]))?;
-        self.run.as_deref().map_or(Ok(()), |folder| make_folder("--run", folder))
+        self.run.as_deref().map_or(Ok(()), begin_run)
     }
 
     /// Where checkpoints go; a run that is resumed goes on from there.
@@ -250,6 +252,7 @@ impl Train {
             put("seconds_per_epoch", json!(median_seconds(history)));
             put("peak_rss_bytes", json!(peak_rss_bytes()));
             put("out", json!(self.out));
+            put("run", json!(self.run));
             writeln!(out, "{}", Value::Object(all))?;
             return Ok(());
         }

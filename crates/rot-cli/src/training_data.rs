@@ -113,7 +113,6 @@ impl DataOptions {
     pub fn read(&self, seed: u64, paper: bool) -> Result<Samples, Failure> {
         let mut raw = self.read_raw()?;
         check_width(&raw)?;
-        self.top_labels.map_or(Ok(()), |count| raw.keep_most_frequent(count))?;
         let label_vectors = self.read_vectors(&mut raw)?;
         let (count, first_index, dropped_labels) = (raw.names.len(), raw.first_index, raw.dropped);
         let train = self.dataset(raw.train, count)?;
@@ -194,14 +193,18 @@ impl DataOptions {
         Ok(RawSamples::new(train, test, names, None))
     }
 
-    /// The vectors of the labels, after what was asked for has been done about missing ones.
+    /// The vectors of the labels, after what was asked for has been done about rare and missing ones.
     fn read_vectors(&self, raw: &mut RawSamples) -> Result<Option<Array2<f64>>, Failure> {
-        let Some(path) = &self.label_vectors else { return Ok(None) };
+        let mut dropped = self.top_labels.map_or(Ok(Vec::new()), |count| raw.less_frequent(count))?;
+        let Some(path) = &self.label_vectors else {
+            raw.drop_labels(&dropped);
+            return Ok(None);
+        };
         let LabelVectors { mut vectors, .. } = LabelVectors::read(path, &raw.names)?;
         to_length_one(&mut vectors);
         // A vector of zeros is as good as none.
-        let missing: Vec<usize> =
-            (0..raw.names.len()).filter(|&label| vectors.row(label).iter().all(|x| *x == 0.0)).collect();
+        let missing = (0..raw.names.len()).filter(|&label| vectors.row(label).iter().all(|x| *x == 0.0));
+        let missing: Vec<usize> = missing.filter(|label| !dropped.contains(label)).collect();
         if !missing.is_empty() {
             let listed: Vec<&str> =
                 missing.iter().take(LISTED).map(|&label| raw.names[label].as_str()).collect();
@@ -220,11 +223,11 @@ impl DataOptions {
                 Missing::Zero => say!("rot: note: {what}; they have the zero vector"),
                 Missing::Drop => {
                     say!("rot: note: {what}; they are left out");
-                    vectors = vectors.select(Axis(0), &raw.drop_labels(&missing));
+                    dropped.extend(&missing);
                 }
             }
         }
-        Ok(Some(vectors))
+        Ok(Some(vectors.select(Axis(0), &raw.drop_labels(&dropped))))
     }
 
     /// Rows with labels, as a data set.

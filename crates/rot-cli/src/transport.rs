@@ -16,9 +16,9 @@ pub struct Transport<'a> {
 }
 
 impl<'a> Transport<'a> {
-    /// None for a model without label vectors.
+    /// None for a model that knows no vectors of its labels.
     pub fn of(model: &'a Model) -> Result<Option<Self>> {
-        let Some(vectors) = &model.label_vectors else { return Ok(None) };
+        let Some(vectors) = model.geometry.as_ref().or(model.label_vectors.as_ref()) else { return Ok(None) };
         let about = &model.about;
         let grouping = match &about.groups {
             Some(groups) if groups.len() == vectors.ncols() => Grouping::explicit(groups.clone())?,
@@ -35,7 +35,7 @@ impl<'a> Transport<'a> {
         Ok(Some(Self { vectors, grouping, set, entropy }))
     }
 
-    /// The metric set, in words.
+    /// The metric set.
     pub fn set(&self) -> &MetricSet {
         &self.set
     }

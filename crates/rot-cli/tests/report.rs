@@ -53,8 +53,12 @@ fn a_model_tells_of_its_training_its_metric_and_its_mistakes() {
     let printed = s.out(&format!("train {DATA} {TEST} --validation 0.2 --groups 3 --run tags"));
     assert!(printed.contains("rot report tags"), "{printed}");
     let text = page(&s, "tags", &["loss", "validation", "metric"]);
-    for part in ["Learning curves", "The metric it learned", "Labels that are confused", "60 of 60 test rows"]
-    {
+    for part in [
+        "Learning curves",
+        "The metric between predictions",
+        "Labels that are confused",
+        "60 of 60 test rows",
+    ] {
         assert!(text.contains(part), "{part}");
     }
     assert!(!text.contains("<b>cat"), "a label's name is text");
@@ -65,20 +69,14 @@ fn a_model_tells_of_its_training_its_metric_and_its_mistakes() {
         let flows = item["flows"].as_array().unwrap();
         assert!(flows.iter().all(|flow| truth.contains(&flow[1])), "{item}");
         let mass: f64 = flows.iter().map(|flow| flow[2].as_f64().unwrap()).sum();
-        assert!((0.98..=1.0 + 1e-9).contains(&mass), "{item}");
+        assert!((mass + item["small"].as_f64().unwrap() - 1.0).abs() < 1e-9, "{item}");
     }
-    // With one true label all wrong mass moves to it: confusions are mean predictions of the wrong labels.
-    let wrong: f64 = run["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .flat_map(|item| item["flows"].as_array().unwrap())
-        .filter(|flow| flow[0] != flow[1])
-        .map(|flow| flow[2].as_f64().unwrap())
-        .sum();
-    let told: f64 =
-        run["confused"].as_array().unwrap().iter().map(|pair| pair["mass"].as_f64().unwrap()).sum();
-    assert!((wrong / 60.0 - told).abs() < 1e-9, "{wrong} {told}");
+    // With one true label all mass that does not stay moves to it.
+    let sum = |list: &Value, key: &str| -> f64 {
+        list.as_array().unwrap().iter().map(|entry| entry[key].as_f64().unwrap()).sum()
+    };
+    let (stays, moved) = (sum(&run["items"], "stays"), sum(&run["confused"], "mass"));
+    assert!((stays / 60.0 + moved - 1.0).abs() < 1e-9, "{stays} {moved}");
     // The folder has the model itself.
     assert!(s.out("inspect tags/model.safetensors").contains("3 labels"));
 }
@@ -90,6 +88,16 @@ fn a_model_without_test_rows_or_vectors_tells_what_there_is() {
     assert!(page(&s, "bare", &["loss"]).contains("No test rows"));
     s.out(&format!("train --train-x x.csv --train-y y.txt --label-names names.txt --epochs 5 {TEST} --validation 0.2 --run plain"));
     assert!(!page(&s, "plain", &["loss", "validation"]).contains("The metric"));
+    // Cross-entropy has no metric set, but mass to move all the same.
+    s.out(&format!("train {DATA} {TEST} --loss ce --validation 0.2 --run ce"));
+    let text = page(&s, "ce", &["loss", "validation"]);
+    assert!(!text.contains("The metric") && text.contains("Labels that are confused"));
+    // Nothing but the rows says what is near; the folder forgets the run before.
+    let bare = DATA.replace("--label-vectors words.vec", "--geometry rows");
+    s.out(&format!("train {bare} {TEST} --loss srw --k 2 --validation 0.2 --run ce"));
+    assert!(!s.path("ce/report.html").exists());
+    assert!(page(&s, "ce", &["loss", "validation", "metric"]).contains("srw (k = 2)"));
+    assert!(s.out("predict ce/model.safetensors --x x.csv --top 2 --explain").contains("mass_from"));
 }
 
 #[test]
@@ -150,6 +158,12 @@ fn what_is_no_run_is_refused() {
     refused("report odd", "run.json");
     refused("report odd --out page.pdf", ".html");
     refused(&format!("train {DATA} --run x.csv"), "--run");
-    refused(&format!("train {DATA} --top-labels 4"), "between 1 and the 3 labels");
+    refused(&format!("train {DATA} --top-labels 4"), "between 2 and the 3 labels");
+    std::fs::create_dir_all(s.path("odd/model.safetensors")).unwrap();
+    refused(&format!("train {DATA} --run odd"), "odd/model.safetensors");
+    s.write("odd/run.json", "{\"kind\": \"distance\"}");
+    refused("report odd", "value must be a number");
+    s.write("mine-quick.toml", "title = \"\"");
+    refused("reproduce mine-quick.toml --data . --out runs", "-quick");
     refused(&format!("train {DATA} --validation-per-class 2"), "--per-class");
 }

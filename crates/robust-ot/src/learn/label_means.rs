@@ -14,8 +14,8 @@ use crate::linalg::{Eigen, product};
 const MOST_COLUMNS: usize = 100;
 
 /// $l_c \propto \frac1{|c|}\sum_{i \in c} x_i - \frac1n \sum_i x_i$: the mean features of a label's rows, seen from the mean of
-/// all rows, with length one. Where features are more than 100, $l_c$ are their first 100 principal components, turned at
-/// random (always alike) so that groups of them weigh alike.
+/// all rows, with length one. Where features are more than 100, $l_c$ are their first 100 principal components (as many as
+/// labels, if those are fewer), turned at random (always alike) so that groups of them weigh alike.
 ///
 /// A label without a direction of its own (no row has it, or all have) gets one that is orthogonal to those of the others.
 ///
@@ -53,16 +53,18 @@ pub fn label_means(data: &Dataset) -> Result<Array2<f64>> {
         }
     }
     to_length_one(&mut means);
+    let own: Vec<bool> = means.outer_iter().map(|mean| mean.iter().any(|x| *x != 0.0)).collect();
     if columns > MOST_COLUMNS {
         let components = principal_components(&means)?;
         means = product(components.view(), rotation(components.ncols())?.view());
         to_length_one(&mut means);
     }
-    // Zeros would be nearer to all others than these are to each other.
-    let own: Vec<bool> = means.outer_iter().map(|mean| mean.iter().any(|x| *x != 0.0)).collect();
     if own.iter().all(|own| *own) {
         return Ok(means);
     }
+    // Zeros, or what rounding made of them, would be nearer to all others than these are to each other.
+    let without = means.outer_iter_mut().zip(&own).filter(|(_, own)| !**own);
+    without.for_each(|(mut mean, _)| mean.fill(0.0));
     let apart: Array1<f64> = own.iter().map(|own| if *own { 0.0 } else { 1.0 }).collect();
     Ok(ndarray::concatenate![Axis(1), means, apart.insert_axis(Axis(1))])
 }
@@ -136,6 +138,15 @@ mod tests {
 
     #[test]
     fn labels_without_rows_are_far_from_all() {
+        let wide = testing::matrix(6, 120, &mut testing::rng(4)).mapv(|x| x as f32);
+        let data = Dataset::new(Features::Dense(wide), Targets::new(9, (0..6).map(|row| [row])).unwrap());
+        let vectors = label_means(&data.unwrap()).unwrap();
+        assert_eq!(vectors.dim(), (9, 10));
+        for (label, vector) in vectors.outer_iter().enumerate() {
+            assert!((vector.dot(&vector) - 1.0).abs() < 1e-12);
+            let others = (0..9).filter(|&other| (other < 6) != (label < 6));
+            others.for_each(|other| assert!(vector.dot(&vectors.row(other)).abs() < 1e-12));
+        }
         let features = Features::Dense(ndarray::array![[1.0, 0.0], [-1.0, 0.0]]);
         let data = Dataset::new(features, Targets::new(3, [[0], [1]]).unwrap()).unwrap();
         let vectors = label_means(&data).unwrap();

@@ -44,6 +44,8 @@ pub struct Model {
     pub standardisation: Option<Standardisation>,
     /// The geometry of the labels, one vector a label.
     pub label_vectors: Option<Array2<f64>>,
+    /// The vectors that the loss went by, where they are not `label_vectors`.
+    pub geometry: Option<Array2<f64>>,
     /// How it was trained.
     pub about: About,
 }
@@ -139,7 +141,16 @@ impl Model {
             });
         }
         let about = About::default();
-        Ok(Self { weights, bias, output, label_names, standardisation: None, label_vectors: None, about })
+        Ok(Self {
+            weights,
+            bias,
+            output,
+            label_names,
+            standardisation: None,
+            label_vectors: None,
+            geometry: None,
+            about,
+        })
     }
 
     /// Number of features it takes.
@@ -220,9 +231,11 @@ impl Model {
                 tensors.push(Tensor::single("mean", &[features], mean));
             }
         }
-        if let Some(vectors) = &self.label_vectors {
-            let shape = [vectors.nrows(), vectors.ncols()];
-            tensors.push(Tensor::double("label_vectors", &shape, crate::linalg::flat(vectors)));
+        for (name, vectors) in [("label_vectors", &self.label_vectors), ("geometry", &self.geometry)] {
+            if let Some(vectors) = vectors {
+                let shape = [vectors.nrows(), vectors.ncols()];
+                tensors.push(Tensor::double(name, &shape, crate::linalg::flat(vectors)));
+            }
         }
         let (label_names, about) = (self.label_names.clone(), self.about.clone());
         tensors::write(path, Kind::Model, &Document { output: self.output, label_names, about }, &tensors)
@@ -257,17 +270,18 @@ impl Model {
                 file.refuse("'mean' and 'scale' must be finite, but one of their numbers is not".into())
             );
         }
-        if let Some(shape) = file.shape("label_vectors") {
+        let vectors = |name: &str| -> Result<Option<Array2<f64>>> {
+            let Some(shape) = file.shape(name) else { return Ok(None) };
             let dim = shape.last().copied().unwrap_or(0);
-            let numbers = file.double("label_vectors", &[labels, dim])?;
+            let numbers = file.double(name, &[labels, dim])?;
             if !numbers.iter().all(|x| x.is_finite()) {
-                return Err(
-                    file.refuse("'label_vectors' must be finite, but one of their numbers is not".into())
-                );
+                return Err(file.refuse(format!("'{name}' must be finite, but one of their numbers is not")));
             }
             let vectors = Array2::from_shape_vec((labels, dim), numbers);
-            model.label_vectors = Some(vectors.map_err(|error| file.refuse(error.to_string()))?);
-        }
+            vectors.map(Some).map_err(|error| file.refuse(error.to_string()))
+        };
+        model.label_vectors = vectors("label_vectors")?;
+        model.geometry = vectors("geometry")?;
         Ok(model)
     }
 }

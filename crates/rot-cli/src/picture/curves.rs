@@ -82,6 +82,9 @@ impl Scale {
         let power = 10_f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|step| *step >= rough);
         let step = step.unwrap_or(10.0 * power);
+        if !(step.is_normal() && (self.high - self.low) / step < 100.0) {
+            return Vec::new();
+        }
         let (first, last) = ((self.low / step).ceil() as i64, (self.high / step).floor() as i64);
         (first..=last).map(|count| count as f64 * step).collect()
     }
@@ -170,6 +173,8 @@ mod tests {
         );
         let scale = Scale::new(&Axis { name: "", logarithmic: true }, [2.0, 100.0].into_iter());
         assert_eq!(scale.ticks(), [2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
+        let tiny = Scale::new(&linear, [0.0, f64::from_bits(1)].into_iter());
+        assert!(tiny.ticks().len() < 100);
         // One value and none still have a scale.
         for values in [vec![], vec![3.0], vec![f64::NAN]] {
             let scale = Scale::new(&linear, values.into_iter());

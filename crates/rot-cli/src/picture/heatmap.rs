@@ -10,6 +10,8 @@ use super::{Drawing, Drawn, colour, short, shortened, text};
 
 /// Values are written into the cells of matrices up to this size.
 const NUMBERED: usize = 14;
+/// Cells a side of a metric; more would make a page that no browser likes.
+const MOST_CELLS: usize = 100;
 /// Letters of a label.
 const LETTERS: usize = 24;
 /// A measure and itself.
@@ -26,6 +28,29 @@ pub struct Heatmap<'a> {
     pub title: &'a str,
     /// The diagonal is zero by itself, and would take up most of the scale.
     pub plain_diagonal: bool,
+}
+
+/// Draws a metric; a large one as means of blocks, which is said.
+pub fn metric_heatmap<T>(
+    metric: &Array2<f64>,
+    labels: &[String],
+    title: &str,
+    draw: impl FnOnce(&Heatmap) -> T,
+) -> T {
+    let (n, block) = (metric.nrows(), metric.nrows().div_ceil(MOST_CELLS).max(1));
+    if block == 1 {
+        return draw(&Heatmap { matrix: metric, labels, title, plain_diagonal: false });
+    }
+    let size = n.div_ceil(block);
+    let range = |at: usize| at * block..((at + 1) * block).min(n);
+    let mean = |(i, j): (usize, usize)| {
+        let cells = range(i).flat_map(|a| range(j).map(move |b| metric[[a, b]]));
+        cells.sum::<f64>() / (range(i).len() * range(j).len()) as f64
+    };
+    let matrix = Array2::from_shape_fn((size, size), mean);
+    let labels: Vec<String> = (0..size).map(|at| labels[at * block].clone()).collect();
+    let title = format!("{title}, means of {block} × {block} entries");
+    draw(&Heatmap { matrix: &matrix, labels: &labels, title: &title, plain_diagonal: false })
 }
 
 /// Where things go, in pixels.

@@ -13,7 +13,7 @@ use robust_ot::data::write_whole;
 
 pub use self::curves::{Axis, Curve, Curves};
 pub use self::dots::{Dot, Dots};
-pub use self::heatmap::Heatmap;
+pub use self::heatmap::{Heatmap, metric_heatmap};
 use crate::failure::Failure;
 use crate::output::write_failure;
 
@@ -61,9 +61,12 @@ pub fn svg(drawing: &impl Drawing) -> Result<String, Failure> {
 pub fn save(drawing: &impl Drawing, path: &Path) -> Result<(), Failure> {
     register_font();
     if path.extension().is_some_and(|ending| ending == "png") {
-        let area = BitMapBackend::new(path, drawing.size()).into_drawing_area();
-        return on_white(&area, drawing)
-            .map_err(|error| Failure::Other(format!("{}: {error}", path.display())));
+        // Drawn beside and renamed, so that a picture is whole or not there.
+        let part = path.with_extension("part.png");
+        let fail = |error: &dyn std::fmt::Display| Failure::Other(format!("{}: {error}", path.display()));
+        on_white(&BitMapBackend::new(&part, drawing.size()).into_drawing_area(), drawing)
+            .map_err(|error| fail(&error))?;
+        return std::fs::rename(&part, path).map_err(|error| fail(&error));
     }
     let text = svg(drawing)?;
     write_whole(path, |out| out.write_all(text.as_bytes())).map_err(write_failure)
@@ -119,10 +122,11 @@ fn short(value: f64) -> String {
     }
 }
 
-/// At most so many letters.
+/// At most so many letters, and none that SVG does not know.
 fn shortened(label: &str, letters: usize) -> String {
-    if label.chars().count() <= letters {
-        return label.to_owned();
+    let printable = || label.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
+    if printable().count() <= letters {
+        return printable().collect();
     }
-    label.chars().take(letters - 1).chain(['…']).collect()
+    printable().take(letters - 1).chain(['…']).collect()
 }

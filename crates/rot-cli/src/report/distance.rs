@@ -6,12 +6,17 @@ use super::page::Page;
 use super::{matrix, numbers, words};
 use crate::failure::Failure;
 use crate::output::readable;
-use crate::picture::{Axis, Curve, Curves, Heatmap};
+use crate::picture::{Axis, Curve, Curves, metric_heatmap};
 
 /// Adds everything there is to tell of a distance.
 pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
     let number = |key: &str| run[key].as_f64().unwrap_or(f64::NAN);
     let text = |key: &str| run[key].as_str().unwrap_or("").to_owned();
+    if let Some(key) =
+        ["value", "lower_bound", "transport_cost"].into_iter().find(|key| !number(key).is_finite())
+    {
+        return Err(Failure::Input(format!("run.json: {key} must be a number, but is {}", run[key])));
+    }
     page.section(&format!("From {} to {}", text("source"), text("target")));
     let (value, lower) = (readable(number("value")), readable(number("lower_bound")));
     let entropy = number("entropy");
@@ -32,6 +37,7 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         ("points", format!("{} and {} in {} dimensions", run["n_source"], run["n_target"], run["dim"])),
         ("status", format!("{} after {} oracle calls", text("status"), run["oracle_calls"])),
         ("seconds", format!("{:.3}", number("seconds"))),
+        ("command", text("command")),
         ("version", text("version")),
         ("machine", text("machine")),
     ]);
@@ -56,10 +62,9 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
     }
     if let Some(found) = matrix(&run["metric_matrix"]) {
         page.section("The worst metric");
-        let names = words(&run["group_names"]);
-        let heatmap =
-            Heatmap { matrix: &found, labels: &names, title: "Worst metric", plain_diagonal: false };
-        page.picture(&heatmap, "metric", "The metric under which the two are farthest apart")?;
+        metric_heatmap(&found, &words(&run["group_names"]), "Worst metric", |heatmap| {
+            page.picture(heatmap, "metric", "The metric under which the two are farthest apart")
+        })?;
         let row = |entry: &Value| {
             let features = words(&entry["features"]);
             let what = match &features[..] {

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::page::Page;
 use crate::failure::Failure;
 use crate::picture::Dots;
@@ -37,6 +39,9 @@ pub fn add(folder: &Path, page: &mut Page) -> Result<(), Failure> {
             Kind::Training(experiment) => add_tables(&name, &experiment, &results, page)?,
             Kind::Movies(movies) => add_movies(&name, &movies, &results, page)?,
             Kind::Contours(contours) => add_contours(&name, &contours, &results, page)?,
+            Kind::Timing(timing) if name.ends_with(QUICK) => {
+                add_timing(&name, &timing.quick(), &results, page)?;
+            }
             Kind::Timing(timing) => add_timing(&name, &timing, &results, page)?,
         }
     }
@@ -48,12 +53,14 @@ fn name_of(path: &Path) -> String {
 }
 
 /// Who computed the results, and on what.
-fn provenance(results: &Results) -> [(&'static str, String); 2] {
+fn provenance(results: &Results) -> [(&'static str, String); 3] {
     let all = |key: &str| {
-        let found: BTreeSet<&str> = results.all().filter_map(|line| line[key].as_str()).collect();
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let values = results.all().map(|line| &line[key]).filter(|value| !value.is_null());
+        let found: BTreeSet<String> = values.map(text).collect();
         found.into_iter().collect::<Vec<_>>().join("; ")
     };
-    [("version", all("version")), ("machine", all("machine"))]
+    [("version", all("version")), ("machine", all("machine")), ("threads", all("threads"))]
 }
 
 fn add_tables(
@@ -76,16 +83,11 @@ fn add_tables(
     for table in tables(experiment, &part, results) {
         page.heading(&table.title());
         page.paragraph(&table.data.differs);
-        let seeds = table.data.seeds.get(table.protocol).or_else(|| experiment.seeds.get(table.protocol));
-        let seeds = if part.quick { Some(&experiment.quick.seeds) } else { seeds };
         let more = table.data.protocol_options.get(table.protocol).map_or("", String::as_str);
         page.facts(&[
             ("data", format!("{} {more}", table.data.options)),
             ("protocol", experiment.protocols.get(table.protocol).cloned().unwrap_or_default()),
-            (
-                "seeds",
-                seeds.map_or_else(String::new, |seeds| format!("{seeds:?} of --{}", experiment.varies)),
-            ),
+            ("seeds", format!("{:?} of --{}", table.seeds, experiment.varies)),
         ]);
         page.table(&HEADER, &table.cells());
         let title = format!("AUC, {}", table.title());

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use self::page::Page;
 use crate::failure::Failure;
-use crate::model_run::RUN;
 use crate::output::{check_writable, write_failure};
+use crate::run_folder::{PAGE, RUN};
 
 /// Write a page about a run: a trained model, a distance, or the paper's experiments
 ///
@@ -44,9 +44,12 @@ impl Report {
                 self.folder.display()
             )));
         }
-        let path = self.out.clone().unwrap_or_else(|| self.folder.join("report.html"));
-        check_writable("--out", &path, &["html", "htm"])?;
-        let mut page = Page::new(&self.folder);
+        let path = self.out.clone().unwrap_or_else(|| self.folder.join(PAGE));
+        check_writable(if self.out.is_some() { "--out" } else { "RUN_DIR" }, &path, &["html", "htm"])?;
+        let place = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
+        let title = place.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut page = Page::new(&title, beside.unwrap_or(Path::new(".")));
         if self.folder.join(RUN).exists() {
             let run = read_run(&self.folder.join(RUN))?;
             match run["kind"].as_str() {

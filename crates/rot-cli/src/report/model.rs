@@ -1,11 +1,13 @@
 //! The page of a trained model.
 
+use robust_ot::learn::Scores;
 use serde_json::{Value, json};
 
 use super::page::Page;
 use super::{matrix, words};
 use crate::failure::Failure;
-use crate::picture::{Axis, Curve, Curves, Heatmap};
+use crate::picture::{Axis, Curve, Curves, metric_heatmap};
+use crate::score_table::{excluded, score_lines};
 
 const SCRIPT: &str = include_str!("view.js");
 
@@ -19,20 +21,8 @@ const VIEW: &str = r#"<div class="view" id="view">
 </div>
 <p class="says" aria-live="polite"></p>
 <svg viewBox="0 0 720 60" role="img" aria-label="Predicted mass on the left, true labels on the right, and what moves between them"></svg>
+<details class="flows"><summary>The same as a list</summary><ul></ul></details>
 </div>"#;
-
-/// Scores by their key in the file.
-const SCORES: [(&str, &str); 9] = [
-    ("AUC", "auc"),
-    ("mean average precision", "map"),
-    ("accuracy", "accuracy"),
-    ("precision at 3", "precision_at_3"),
-    ("precision at 5", "precision_at_5"),
-    ("semantic cost", "semantic_cost"),
-    ("expected cost", "expected_cost"),
-    ("cost of the best label", "top_1_cost"),
-    ("cost of the best five", "top_5_cost"),
-];
 
 /// Adds everything there is to tell of a model.
 pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
@@ -56,28 +46,28 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         ("seed", text(&training["seed"])),
         ("epochs", text(&about["epochs"])),
         ("weights of epoch", text(&about["best_epoch"])),
+        ("command", text(&run["command"])),
         ("version", text(&run["version"])),
         ("machine", text(&run["machine"])),
     ]);
     add_scores(&about["scores"], page);
     add_curves(run, page)?;
     if let Some(found) = matrix(&run["metric"]) {
-        page.section("The metric it learned");
+        page.section("The metric between predictions and truths");
         let set = text(&run["set"]);
         page.paragraph(&format!(
-            "Between every prediction and its truth the worst metric of the set {set} is found; this is its mean over the rows \
-             below. Large entries are groups of vector features that tell predictions from truths."
+            "Between a prediction and its truth the worst metric of the set {set} is found; this is its mean over the rows below. \
+             Large entries are groups of vector features that tell predictions from truths."
         ));
-        let groups = words(&run["groups"]);
-        let heatmap =
-            Heatmap { matrix: &found, labels: &groups, title: "Mean metric", plain_diagonal: false };
-        page.picture(&heatmap, "metric", "Mean worst metric between predictions and truths")?;
+        metric_heatmap(&found, &words(&run["groups"]), "Mean worst metric", |heatmap| {
+            page.picture(heatmap, "metric", "Mean worst metric between predictions and truths")
+        })?;
     }
     add_confused(&run["confused"], &labels, page);
     if let Some(items) = run["items"].as_array() {
         page.section("Where the mass would have to move");
         page.paragraph(&format!(
-            "{} of {} test rows, evenly drawn. Predicted mass is on the left, true labels are on the right; green mass is where it \
+            "{} of {} test rows, evenly drawn and counted among those that were scored. Predicted mass is on the left, true labels are on the right; green mass is where it \
              should be.",
             items.len(),
             run["test_rows"]
@@ -88,21 +78,16 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
 }
 
 fn add_scores(scores: &Value, page: &mut Page) {
-    if scores.is_null() {
+    let Ok(scores) = serde_json::from_value::<Scores>(scores.clone()) else {
         page.paragraph("No test rows were given, so there are no scores.");
         return;
-    }
-    let row = |(name, key): &(&str, &str)| {
-        scores[*key].as_f64().map(|score| vec![(*name).to_owned(), format!("{score:.4}")])
     };
-    let rows: Vec<Vec<String>> = SCORES.iter().filter_map(row).collect();
-    page.table(&[&format!("{} test rows", scores["rows"]), "score"], &rows);
-    if let Some(excluded @ 1..) = scores["labels_excluded"].as_u64() {
-        page.paragraph(&format!(
-            "{excluded} labels have no positive or no negative test row; AUC and average precision are over the other {}.",
-            scores["labels_counted"]
-        ));
-    }
+    let rows: Vec<Vec<String>> = score_lines(&scores)
+        .into_iter()
+        .filter_map(|(name, score)| Some(vec![name.to_owned(), format!("{:.4}", score?)]))
+        .collect();
+    page.table(&[&format!("{} test rows", scores.rows), "score"], &rows);
+    excluded(&scores).iter().for_each(|what| page.paragraph(&format!("{what}.")));
 }
 
 fn add_curves(run: &Value, page: &mut Page) -> Result<(), Failure> {

@@ -11,7 +11,7 @@ const STYLE: &str = include_str!("style.css");
 /// A page in the making.
 pub struct Page {
     folder: PathBuf,
-    title: Option<String>,
+    title: String,
     body: String,
     /// Headings that the reader can jump to.
     sections: Vec<String>,
@@ -20,10 +20,10 @@ pub struct Page {
 
 impl Page {
     /// An empty page whose pictures also go into a folder.
-    pub fn new(folder: &Path) -> Self {
+    pub fn new(title: &str, folder: &Path) -> Self {
         Self {
             folder: folder.to_owned(),
-            title: None,
+            title: title.to_owned(),
             body: String::new(),
             sections: Vec::new(),
             scripts: Vec::new(),
@@ -35,9 +35,8 @@ impl Page {
         self.body.is_empty()
     }
 
-    /// A heading that the list of contents shows. The first one is the page's title.
+    /// A heading that the list of contents shows.
     pub fn section(&mut self, title: &str) {
-        self.title.get_or_insert_with(|| title.to_owned());
         let number = self.sections.len();
         self.sections.push(title.to_owned());
         let _ = write!(self.body, "\n<h2 id=\"s{number}\">{}</h2>\n", escape(title));
@@ -62,9 +61,9 @@ impl Page {
         self.body.push_str("</dl>\n");
     }
 
-    /// A table; cells that are `yes` or `no` are marked.
+    /// A table; `yes` and `no` in a column called `within` are marked.
     pub fn table(&mut self, header: &[&str], rows: &[Vec<String>]) {
-        self.body.push_str("<div class=\"wide\"><table>\n<thead><tr>");
+        self.body.push_str("<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>");
         for name in header {
             let _ = write!(self.body, "<th scope=\"col\">{}</th>", escape(name));
         }
@@ -75,7 +74,9 @@ impl Page {
                 let text = escape(cell);
                 let _ = match (at, cell.as_str()) {
                     (0, _) => write!(self.body, "<th scope=\"row\">{text}</th>"),
-                    (_, "yes" | "no") => write!(self.body, "<td class=\"{cell}\">{text}</td>"),
+                    (at, "yes" | "no") if header.get(at) == Some(&"within") => {
+                        write!(self.body, "<td class=\"{cell}\">{text}</td>")
+                    }
                     _ => write!(self.body, "<td>{text}</td>"),
                 };
             }
@@ -107,7 +108,7 @@ impl Page {
 
     /// The whole page.
     pub fn finish(self) -> String {
-        let title = escape(self.title.as_deref().unwrap_or("Robust transport"));
+        let title = escape(&self.title);
         let mut contents = String::new();
         if self.sections.len() > 1 {
             for (number, section) in self.sections.iter().enumerate() {
@@ -122,7 +123,7 @@ impl Page {
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
-             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{contents}{}\n</main>\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{contents}{}\n</main>\n\
              <footer>Written by rot {version}.</footer>\n{scripts}</body>\n</html>\n",
             self.body
         )
@@ -154,10 +155,10 @@ mod tests {
     #[test]
     fn names_of_labels_do_not_become_markup() {
         let dir = tempfile::tempdir().unwrap();
-        let mut page = Page::new(dir.path());
+        let mut page = Page::new("A page", dir.path());
         let evil = "</script><img src=x onerror=\"alert('1')\">";
         page.section(evil);
-        page.table(&[evil], &[vec![evil.into(), "no".into()]]);
+        page.table(&[evil, "within"], &[vec![evil.into(), "no".into()]]);
         page.view("data", &json!({ "name": evil }), "<div></div>", "");
         let text = page.finish();
         assert!(!text.contains("<img"), "{text}");

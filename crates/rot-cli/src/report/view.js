@@ -7,8 +7,14 @@
   const wrong = view.querySelector("input");
   const says = view.querySelector(".says");
   const svg = view.querySelector("svg");
-  const name = (label) => data.labels[label];
-  const right = (item) => item.truth.includes(item.best[0][0]);
+  const flows = view.querySelector(".flows ul");
+  // Isolated, so that no name turns the numbers beside it around.
+  const name = (label) => `\u2068${data.labels[label]}\u2069`;
+  const short = (label) => {
+    const letters = [...data.labels[label]];
+    return letters.length > 26 ? `\u2068${letters.slice(0, 25).join("")}…\u2069` : name(label);
+  };
+  const right = (item) => item.truth.includes(item.best);
 
   function fill() {
     const kept = data.items.filter((item) => !wrong.checked || !right(item));
@@ -16,7 +22,7 @@
       const option = document.createElement("option");
       const truth = item.truth.slice(0, 3).map(name).join(", ") + (item.truth.length > 3 ? ", …" : "");
       option.value = String(data.items.indexOf(item));
-      option.textContent = `row ${item.row}: ${truth} – predicted ${name(item.best[0][0])}`;
+      option.textContent = `row ${item.row}: ${truth} – predicted ${name(item.best)}`;
       return option;
     }));
     show();
@@ -70,7 +76,7 @@
     for (const [bars, anchor, shift, paint] of [[from, "end", -8, "#0072b2"], [to, "start", 24, "#009e73"]]) {
       for (const [label, bar] of bars) {
         parts.push(element("rect", { x: bar.x, y: bar.y, width: 16, height: bar.height, fill: paint }));
-        const text = element("text", { x: bar.x + shift, y: bar.y + Math.max(bar.height, 14) / 2 + 4, "text-anchor": anchor }, name(label));
+        const text = element("text", { x: bar.x + shift, y: bar.y + Math.max(bar.height, 14) / 2 + 4, "text-anchor": anchor }, short(label));
         text.append(element("tspan", { class: "share" }, ` ${bar.mass.toFixed(3)}`));
         parts.push(text);
       }
@@ -85,10 +91,15 @@
       says.textContent = "There is no such row.";
       return;
     }
-    const stays = item.flows.filter((flow) => flow[0] === flow[1]).reduce((all, flow) => all + flow[2], 0);
-    says.textContent = `Row ${item.row}. True: ${item.truth.map(name).join(", ")}. ${(100 * stays).toFixed(1)} % of the mass is where it `
-      + `should be; moving the rest costs ${item.cost.toFixed(4)}.`;
+    const small = item.small > 0.0005 ? ` Not drawn: ${(100 * item.small).toFixed(1)} % in flows below 0.003.` : "";
+    says.textContent = `Row ${item.row}. True: ${item.truth.map(name).join(", ")}. ${(100 * item.stays).toFixed(1)} % of the mass is where it `
+      + `should be; moving the rest costs ${item.cost.toFixed(4)}.${small}`;
     draw(item);
+    flows.replaceChildren(...item.flows.map(([source, target, mass]) => {
+      const line = document.createElement("li");
+      line.textContent = `${name(source)} to ${name(target)}: ${mass.toFixed(3)}`;
+      return line;
+    }));
   }
 
   const step = (by) => {

@@ -121,12 +121,12 @@ impl Panels<'_> {
     pub fn facts(&self) -> Vec<String> {
         let [near, far, truth] = &self.contours.labels;
         let fact = |(panel, grid): (&Panel, &Grid)| {
-            let (cat, elephant) = (grid[[STEPS, 0]], grid[[0, STEPS]]);
-            let bend = grid[[STEPS / 2, STEPS / 2]] - 0.5 * (cat + elephant);
+            let (first, second) = (grid[[STEPS, 0]], grid[[0, STEPS]]);
+            let bend = grid[[STEPS / 2, STEPS / 2]] - 0.5 * (first + second);
             format!(
                 "{}: {near} for {truth} costs {:.3} of {far} for {truth}; halfway between, {bend:+.3} off a straight line",
                 panel.name,
-                cat / elephant
+                first / second
             )
         };
         self.contours.panel.iter().zip(&self.grids).map(fact).collect()

@@ -16,9 +16,8 @@ pub struct Results(BTreeMap<String, Value>);
 impl Results {
     /// Reads a file, if there is one. A last line that is not whole is left out.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let (text, whole) = whole_lines(path)?;
         let mut found = Self::default();
-        for (at, line) in text[..whole].lines().enumerate() {
+        for (at, line) in whole_lines(path)?.lines().enumerate() {
             let value: Value = serde_json::from_str(line).map_err(|error| {
                 Failure::Input(format!("{}:{}: a line must be JSON, but {error}", path.display(), at + 1))
             })?;
@@ -52,7 +51,7 @@ impl Lines {
     /// Opens or begins a file. A last line that was cut short by a crash is dropped.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let results = Results::read(path)?;
-        let (_, whole) = whole_lines(path)?;
+        let whole = whole_lines(path)?.len();
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(about(path))?;
         file.set_len(whole as u64).map_err(about(path))?;
         Ok(Self { path: path.to_owned(), file, results })
@@ -72,11 +71,12 @@ fn about(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
     move |error| Failure::Other(format!("{}: {error}", path.display()))
 }
 
-/// The text of a file, and where its last whole line ends.
-fn whole_lines(path: &Path) -> Result<(String, usize), Failure> {
-    let text = if path.exists() { fs::read_to_string(path).map_err(about(path))? } else { String::new() };
-    let whole = text.rfind('\n').map_or(0, |end| end + 1);
-    Ok((text, whole))
+/// The lines of a file that are whole.
+fn whole_lines(path: &Path) -> Result<String, Failure> {
+    let mut bytes = if path.exists() { fs::read(path).map_err(about(path))? } else { Vec::new() };
+    // What a crash cut short may end within a letter.
+    bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+    String::from_utf8(bytes).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
 #[cfg(test)]
@@ -90,7 +90,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.jsonl");
         Lines::open(&path).unwrap().put("one", json!({ "x": 1 })).unwrap();
-        fs::write(&path, fs::read_to_string(&path).unwrap() + "{\"key\": \"tw").unwrap();
+        let cut = [fs::read(&path).unwrap().as_slice(), b"{\"key\": \"W2\xc2"].concat();
+        fs::write(&path, cut).unwrap();
         let mut lines = Lines::open(&path).unwrap();
         assert_eq!(lines.results.get("one").unwrap()["x"], 1);
         lines.put("two", json!({ "x": 2 })).unwrap();

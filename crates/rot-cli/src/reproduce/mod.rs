@@ -69,7 +69,7 @@ pub struct Reproduce {
     /// Only these protocols, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     protocols: Vec<String>,
-    /// Fewer epochs, seeds and variants, as each file says: to see that everything runs
+    /// Fewer epochs, seeds and variants, as the files of tables say, and the ends of curves: to see that everything runs
     #[arg(long)]
     quick: bool,
     /// Threads to use [default: all cores]
@@ -99,12 +99,19 @@ impl Reproduce {
                 self.data.display()
             )));
         }
-        make_folder("--out", &self.out)?;
         let part = Part { sets: self.sets.clone(), protocols: self.protocols.clone(), quick: self.quick };
+        for (name, experiment) in &experiments {
+            match experiment {
+                Kind::Training(experiment) => experiment.check(&part)?,
+                _ if self.sets.is_empty() && self.protocols.is_empty() => {}
+                _ => say!("rot: note: {name} is run whole; --sets and --protocols are for tables"),
+            }
+        }
+        make_folder("--out", &self.out)?;
         let interrupt = interrupt();
         for ((name, _, text), (_, experiment)) in texts.iter().zip(&experiments) {
             // Another budget gives other results, which are kept apart.
-            let quick = self.quick && matches!(experiment, Kind::Training(_));
+            let quick = self.quick && matches!(experiment, Kind::Training(_) | Kind::Timing(_));
             let name = &if quick { format!("{name}{QUICK}") } else { name.clone() };
             // What was asked stays beside what came of it, for `rot report`.
             write_whole(&self.out.join(format!("{name}.toml")), |file| file.write_all(text.as_bytes()))
@@ -112,6 +119,9 @@ impl Reproduce {
             match experiment {
                 Kind::Movies(movies) => movies.run(name, &self.data, &self.out, &interrupt)?,
                 Kind::Contours(contours) => contours.run(name, &self.data, &self.out)?,
+                Kind::Timing(timing) if quick => {
+                    timing.clone().quick().run(name, &self.data, &self.out, &interrupt)?;
+                }
                 Kind::Timing(timing) => timing.run(name, &self.data, &self.out, &interrupt)?,
                 Kind::Training(experiment) => {
                     training::run(name, experiment, &part, (&self.data, &self.out), &interrupt)?;
@@ -135,7 +145,9 @@ impl Kind {
     pub fn of(place: &str, text: &str) -> Result<Self, Failure> {
         let table: toml::Table = parse(text, place)?;
         if table.contains_key("films") {
-            Ok(Self::Movies(parse(text, place)?))
+            let movies: Movies = parse(text, place)?;
+            movies.check()?;
+            Ok(Self::Movies(movies))
         } else if table.contains_key("panel") {
             Ok(Self::Contours(parse(text, place)?))
         } else if table.contains_key("chart") {
@@ -156,6 +168,11 @@ fn read(path: &Path) -> Result<(String, String, String), Failure> {
     let text =
         fs::read_to_string(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    if name.ends_with(QUICK) {
+        return Err(Failure::Input(format!(
+            "FILE must not end in {QUICK}, which is for results, but is {name}"
+        )));
+    }
     Ok((name, path.display().to_string(), text))
 }
 

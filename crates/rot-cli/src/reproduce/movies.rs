@@ -61,6 +61,18 @@ struct MethodLine {
 }
 
 impl Movies {
+    /// Refuses published tables that are not as large as ours.
+    pub fn check(&self) -> Result<(), Failure> {
+        let n = self.films.len();
+        let whole = |table: &Vec<Vec<f64>>| table.len() == n && table.iter().all(|row| row.len() == n);
+        match self.method.iter().find(|method| !whole(&method.published)) {
+            None => Ok(()),
+            Some(Method { name, .. }) => Err(Failure::Input(format!(
+                "published of {name} must be {n} × {n}, as the films are, but is not"
+            ))),
+        }
+    }
+
     /// Solves the pairs that are not there yet, then writes and prints the tables.
     pub fn run(&self, name: &str, data: &Path, out: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
         let place = |text: &str| PathBuf::from(text.replace("{data}", &data.display().to_string()));

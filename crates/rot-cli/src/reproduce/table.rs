@@ -35,6 +35,8 @@ pub struct Line {
     epochs: Spread,
     published: Option<Figures>,
     expected: Option<f64>,
+    /// Runs that there are, and that there should be.
+    runs: (usize, usize),
 }
 
 /// The lines of one data set under one protocol.
@@ -42,22 +44,24 @@ pub struct DataTable<'a> {
     pub data: &'a Data,
     pub protocol: &'a str,
     pub lines: Vec<Line>,
+    pub seeds: Vec<u64>,
     band: f64,
 }
 
 /// What the columns of a table are.
-pub const HEADER: [&str; 11] = [
+pub const HEADER: [&str; 12] = [
     "loss",
     "AUC",
-    "published",
+    "published AUC",
     "difference",
     "expected",
     "within",
     "mAP",
-    "published",
+    "published mAP",
     "semantic cost",
     "s an epoch",
     "epochs",
+    "seeds",
 ];
 
 /// Prints the tables of all data and protocols, writes them as Markdown, and draws them.
@@ -97,6 +101,7 @@ pub fn tables<'a>(experiment: &'a Experiment, part: &Part, results: &Results) ->
                 data: cell.data,
                 protocol: cell.protocol,
                 lines: vec![line],
+                seeds: cell.seeds.to_vec(),
                 band: experiment.band,
             }),
         }
@@ -144,6 +149,13 @@ pub fn chosen<'a>(cell: &Cell<'a>, results: &Results) -> Option<&'a str> {
     tried.rev().max_by(|x, y| score(x).total_cmp(&score(y)))
 }
 
+/// Runs of the grid and of the chosen variant that are there.
+fn runs_there(cell: &Cell, chosen: &str, results: &Results) -> usize {
+    let rest = &cell.seeds[cell.tuning_seeds.len()..];
+    let tuned = cell.variants.iter().map(|variant| values(cell, variant, cell.tuning_seeds, results).len());
+    tuned.sum::<usize>() + values(cell, chosen, rest, results).len()
+}
+
 fn summarise(cell: &Cell, results: &Results) -> Option<Line> {
     let chosen = chosen(cell, results)?;
     let values = values(cell, chosen, cell.seeds, results);
@@ -162,6 +174,7 @@ fn summarise(cell: &Cell, results: &Results) -> Option<Line> {
         epochs: spread(&values, "epochs")?,
         published: cell.row.published.get(&cell.data.name).copied(),
         expected: expected.and_then(|by_data| by_data.get(&cell.data.name)).copied(),
+        runs: (runs_there(cell, chosen, results), cell.runs()),
     })
 }
 
@@ -209,6 +222,10 @@ impl Line {
             optional(self.cost.map(|cost| cost.shown(4))),
             format!("{:.4}", self.seconds),
             format!("{:.0}", self.epochs.mean),
+            match self.runs {
+                (there, all) if there < all => format!("{}, {there} of {all} runs done", self.auc.count),
+                _ => self.auc.count.to_string(),
+            },
         ]
     }
 }

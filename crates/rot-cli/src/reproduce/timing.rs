@@ -47,6 +47,21 @@ struct Series {
 }
 
 impl Timing {
+    /// The same with the ends of every curve only, an epoch each.
+    pub fn quick(mut self) -> Self {
+        self.epochs = 1;
+        for chart in &mut self.chart {
+            chart.values.dedup();
+            let last = chart.values.len().saturating_sub(1);
+            let mut at = 0;
+            chart.values.retain(|_| {
+                at += 1;
+                at == 1 || at > last
+            });
+        }
+        self
+    }
+
     /// Measures what is not there yet, prints and draws.
     pub fn run(&self, name: &str, data: &Path, out: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
         let mut lines = Lines::open(&out.join(format!("{name}.jsonl")))?;
@@ -64,7 +79,7 @@ impl Timing {
                             "seconds_per_epoch": median_seconds(&outcome.history), "epochs": self.epochs,
                             "labels": outcome.model.label_names().len(), "rows": outcome.model.about.rows,
                             "command": format!("rot train {options}"), "version": env!("CARGO_PKG_VERSION"),
-                            "machine": machine(),
+                            "machine": machine(), "threads": rayon::current_num_threads(),
                         });
                         lines.put(&options, line)?;
                     }
@@ -117,7 +132,7 @@ impl Chart {
     }
 }
 
-/// The measured seconds, and the power that they grow with over the last half.
+/// The measured seconds, and the power that they grow with over the upper part of the curve.
 pub fn growth(curve: &Curve, x: &str) -> String {
     let seconds: Vec<String> = curve.points.iter().map(|(x, y)| format!("{y:.4} s at {x}")).collect();
     let half = &curve.points[(curve.points.len() / 2).saturating_sub(1)..];

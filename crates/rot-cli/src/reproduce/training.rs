@@ -66,15 +66,6 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     let cells = experiment.cells(part);
-    if cells.is_empty() {
-        let known: Vec<&str> = experiment.data.iter().map(|data| data.name.as_str()).collect();
-        let protocols: Vec<&str> = experiment.protocols.keys().map(String::as_str).collect();
-        return Err(Failure::Input(format!(
-            "--sets and --protocols must be among {} and {}, but nothing of {name} is",
-            known.join(", "),
-            protocols.join(", ")
-        )));
-    }
     let mut lines = Lines::open(&folders.1.join(format!("{name}.jsonl")))?;
     let progress = Progress::new(name, cells.iter().map(Cell::runs).sum());
     for cell in &cells {
@@ -115,6 +106,7 @@ fn result(name: &str, cell: &Cell, (variant, seed): (&str, u64), outcome: &Outco
         "labels": model.label_names().len(), "dropped_labels": about.dropped_labels.len(), "rows": about.rows,
         "epochs": about.epochs, "best_epoch": about.best_epoch, "validation_auc": validation,
         "seconds_per_epoch": median_seconds(history), "version": about.version, "machine": machine(),
+        "threads": rayon::current_num_threads(),
         "losses": history.iter().map(|epoch| epoch.loss).collect::<Vec<_>>(),
     })
 }

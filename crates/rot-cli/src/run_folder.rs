@@ -1,0 +1,39 @@
+//! The folder of a run: what `rot report` finds there.
+
+use std::fs;
+use std::path::Path;
+
+use robust_ot::data::write_whole;
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::output::{check_writable, make_folder, write_failure};
+
+/// What a report tells.
+pub const RUN: &str = "run.json";
+/// The model, where one was trained.
+pub const MODEL: &str = "model.safetensors";
+/// The page.
+pub const PAGE: &str = "report.html";
+
+/// Makes the folder, tries what will be written there, and removes what an earlier run left.
+pub fn begin_run(folder: &Path) -> Result<(), Failure> {
+    make_folder("--run", folder)?;
+    check_writable("--run", &folder.join(MODEL), &["safetensors"])?;
+    check_writable("--run", &folder.join(RUN), &["json"])?;
+    for name in [RUN, MODEL, PAGE] {
+        let path = folder.join(name);
+        if path.is_file() {
+            fs::remove_file(&path)
+                .map_err(|error| Failure::Input(format!("--run: {}: {error}", path.display())))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes what a report tells, with the command that asked for it.
+pub fn write_run(folder: &Path, mut run: Value) -> Result<(), Failure> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    run["command"] = format!("rot {}", words.join(" ")).into();
+    write_whole(&folder.join(RUN), |file| writeln!(file, "{run}")).map_err(write_failure)
+}
