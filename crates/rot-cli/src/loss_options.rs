@@ -129,6 +129,9 @@ pub struct LossOptions {
     /// The metric set whose costs it moves by
     #[arg(long, value_enum, default_value = "w2")]
     target_metric: MetricName,
+    /// Which labels are neighbours [default: --geometry]
+    #[arg(long, value_enum)]
+    target_geometry: Option<Geometry>,
     /// Part of the targets that is spread over all labels alike
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     label_smoothing: f64,
@@ -148,26 +151,35 @@ impl LossOptions {
         let (labels, seed) = (targets.labels(), self.group_seed.unwrap_or(seed));
         let loss = self.loss.unwrap_or(if protocol.is_some() { LossName::P } else { LossName::Mix });
         self.check(loss, sets)?;
-        let needed = loss.metric().is_some() || self.target_transport > 0.0;
+        let by_targets = self.target_geometry.unwrap_or(self.geometry);
+        // Who asks for vectors, and of which kind.
+        let (of_loss, of_targets) = (loss.metric().is_some(), self.target_transport > 0.0);
+        let asked = |kind: Geometry| (of_loss && self.geometry == kind) || (of_targets && by_targets == kind);
+        let rows = if asked(Geometry::Rows) {
+            check_fits("--geometry rows", labels, train.features().columns())?;
+            Some(label_means(train)?)
+        } else {
+            None
+        };
         let one_hot;
-        let mut geometry = None;
-        let vectors = match (self.geometry, vectors) {
-            (Geometry::Rows, _) if needed => {
-                check_fits("--geometry rows", labels, train.features().columns())?;
-                geometry.insert(label_means(train)?)
+        let names = match vectors {
+            Some(vectors) => vectors,
+            None if asked(Geometry::Names) => {
+                check_fits("--label-vectors must be given: one-hot", labels, labels)?;
+                one_hot = Array2::eye(labels);
+                &one_hot
             }
-            (_, Some(vectors)) => vectors,
-            (_, None) => {
-                if needed {
-                    check_fits("--label-vectors must be given: one-hot", labels, labels)?;
-                }
-                one_hot = Array2::eye(if needed { labels } else { 0 });
+            None => {
+                one_hot = Array2::eye(0);
                 &one_hot
             }
         };
+        let of = |kind: Geometry| rows.as_ref().filter(|_| kind == Geometry::Rows).unwrap_or(names);
+        let (vectors, neighbours) = (of(self.geometry), of(by_targets));
         let mut about = About {
             loss: loss.name(),
-            geometry: if needed { value_name(self.geometry) } else { String::new() },
+            geometry: if of_loss { value_name(self.geometry) } else { String::new() },
+            target_geometry: if of_targets { value_name(by_targets) } else { String::new() },
             target_transport: self.target_transport,
             target_temperature: self.target_temperature,
             target_metric: value_name(self.target_metric),
@@ -182,7 +194,9 @@ impl LossOptions {
             }
             Some(metric) => self.transport((loss, metric), sets, protocol, seed, vectors, &mut about)?,
         };
-        let soft = self.soft_targets(sets, seed, targets, vectors)?;
+        let soft = self.soft_targets(sets, seed, targets, neighbours)?;
+        let kept = (of_loss && self.geometry == Geometry::Rows) || (!of_loss && by_targets == Geometry::Rows);
+        let geometry = rows.filter(|_| kept);
         Ok(Trained { objective: objective.with_targets(soft), about, geometry })
     }
 
@@ -314,7 +328,8 @@ pub fn describe_loss(about: &About) -> String {
             .as_ref()
             .and_then(|groups| groups.iter().max())
             .map_or(0, |top| top.saturating_add(1));
-        parts.push(format!("{} · {} in {groups} groups", about.mix_ot, robust.set));
+        let whose = if about.geometry == "rows" { " of the rows" } else { "" };
+        parts.push(format!("{} · {} in {groups} groups{whose}", about.mix_ot, robust.set));
     }
     if parts.is_empty() {
         parts.push("binary cross-entropy".into());
@@ -322,12 +337,10 @@ pub fn describe_loss(about: &About) -> String {
     let mut words = vec![parts.join(" + ")];
     if about.target_transport > 0.0 {
         let About { target_transport, target_temperature, target_metric, .. } = about;
+        let whose = if about.target_geometry == "rows" { "rows" } else { "names" };
         words.push(format!(
-            "{target_transport} of each target moved by {target_metric} at {target_temperature}"
+            "{target_transport} of each target moved by {target_metric} of the {whose} at {target_temperature}"
         ));
-    }
-    if about.geometry == "rows" {
-        words.push("labels as near as their rows".into());
     }
     if about.label_smoothing > 0.0 {
         words.push(format!("label smoothing {}", about.label_smoothing));

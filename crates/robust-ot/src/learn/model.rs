@@ -63,9 +63,12 @@ pub struct About {
     pub mix_ce: f64,
     /// α_ot.
     pub mix_ot: f64,
-    /// Where the vectors that transport moves along come from: `names`, `rows` or nowhere.
+    /// Where the vectors of the robust loss come from: `names`, `rows` or nowhere.
     #[serde(default)]
     pub geometry: String,
+    /// The same for the transport of targets.
+    #[serde(default)]
+    pub target_geometry: String,
     /// The robust loss, where one took part.
     pub robust: Option<LossSettings>,
     /// The group of every feature of the label vectors.
