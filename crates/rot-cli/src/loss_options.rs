@@ -2,12 +2,12 @@
 
 use clap::{Args, ValueEnum};
 use ndarray::{Array1, Array2};
-use robust_ot::learn::{About, Dataset, Objective, SoftTargets, label_means};
+use robust_ot::learn::{About, Dataset, Objective, SoftTargets};
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use robust_ot::{Grouping, MetricSet};
 
 use crate::failure::Failure;
-use crate::memory::Memory;
+use crate::geometry::{Geometries, Geometry};
 use crate::metric_options::{Groups, MetricName, SetOptions};
 use crate::protocol::Protocol;
 
@@ -70,15 +70,6 @@ impl LossName {
     fn name(self) -> String {
         value_name(self)
     }
-}
-
-/// Where the vectors of labels come from that transport moves along.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Geometry {
-    /// --label-vectors, or one-hot
-    Names,
-    /// The mean features of the training rows with each label, seen from the mean of all rows
-    Rows,
 }
 
 /// What is trained with, and what a model keeps of it.
@@ -154,28 +145,8 @@ impl LossOptions {
         let by_targets = self.target_geometry.unwrap_or(self.geometry);
         // Who asks for vectors, and of which kind.
         let (of_loss, of_targets) = (loss.metric().is_some(), self.target_transport > 0.0);
-        let asked = |kind: Geometry| (of_loss && self.geometry == kind) || (of_targets && by_targets == kind);
-        let rows = if asked(Geometry::Rows) {
-            check_fits("--geometry rows", labels, train.features().columns())?;
-            Some(label_means(train)?)
-        } else {
-            None
-        };
-        let one_hot;
-        let names = match vectors {
-            Some(vectors) => vectors,
-            None if asked(Geometry::Names) => {
-                check_fits("--label-vectors must be given: one-hot", labels, labels)?;
-                one_hot = Array2::eye(labels);
-                &one_hot
-            }
-            None => {
-                one_hot = Array2::eye(0);
-                &one_hot
-            }
-        };
-        let of = |kind: Geometry| rows.as_ref().filter(|_| kind == Geometry::Rows).unwrap_or(names);
-        let (vectors, neighbours) = (of(self.geometry), of(by_targets));
+        let asked = [of_loss.then_some(self.geometry), of_targets.then_some(by_targets)];
+        let geometries = Geometries::new(asked, train, vectors)?;
         let mut about = About {
             loss: loss.name(),
             geometry: if of_loss { value_name(self.geometry) } else { String::new() },
@@ -192,11 +163,19 @@ impl LossOptions {
                 about.mix_ce = 1.0;
                 Objective::cross_entropy(labels)
             }
-            Some(metric) => self.transport((loss, metric), sets, protocol, seed, vectors, &mut about)?,
+            Some(metric) => self.transport(
+                (loss, metric),
+                sets,
+                protocol,
+                seed,
+                geometries.of(self.geometry),
+                &mut about,
+            )?,
         };
-        let soft = self.soft_targets(sets, seed, targets, neighbours)?;
-        let kept = (of_loss && self.geometry == Geometry::Rows) || (!of_loss && by_targets == Geometry::Rows);
-        let geometry = rows.filter(|_| kept);
+        let soft = self.soft_targets(sets, seed, targets, geometries.of(by_targets))?;
+        // What explains a prediction is what the loss went by; without one, what its targets did.
+        let explains = if of_loss { self.geometry } else { by_targets };
+        let geometry = geometries.rows.filter(|_| explains == Geometry::Rows);
         Ok(Trained { objective: objective.with_targets(soft), about, geometry })
     }
 
@@ -283,16 +262,6 @@ impl LossOptions {
             SoftTargets::transported(vectors, &grouping, &set, moved, temperature, Some(&frequencies))?;
         Ok(soft.with_smoothing(self.label_smoothing)?)
     }
-}
-
-/// Refuses vectors of labels that would not fit into memory.
-fn check_fits(what: &str, labels: usize, length: usize) -> Result<(), Failure> {
-    let bytes = labels.saturating_mul(length).saturating_mul(size_of::<f64>());
-    if bytes <= Memory::of_this_machine().0 {
-        return Ok(());
-    }
-    let needed = Memory(bytes);
-    Err(Failure::Input(format!("{what} vectors of {labels} labels must fit into memory, but take {needed}")))
 }
 
 /// The groups of the label vectors' features: those asked for, or ten where the metric would be large without.

@@ -9,6 +9,7 @@ mod distance;
 mod evaluate;
 mod explain;
 mod failure;
+mod geometry;
 mod input;
 mod inspect;
 mod loss_options;
