@@ -61,16 +61,17 @@ impl Page {
         self.body.push_str("</dl>\n");
     }
 
-    /// A table; `yes` and `no` in a column called `within` are marked.
+    /// A table without the columns that are empty; `yes` and `no` in a column called `within` are marked.
     pub fn table(&mut self, header: &[&str], rows: &[Vec<String>]) {
         self.body.push_str("<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>");
-        for name in header {
+        let filled = |at: usize| rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.is_empty()));
+        for (_, name) in header.iter().enumerate().filter(|(at, _)| filled(*at)) {
             let _ = write!(self.body, "<th scope=\"col\">{}</th>", escape(name));
         }
         self.body.push_str("</tr></thead>\n<tbody>\n");
         for row in rows {
             self.body.push_str("<tr>");
-            for (at, cell) in row.iter().enumerate() {
+            for (at, cell) in row.iter().enumerate().filter(|(at, _)| filled(*at)) {
                 let text = escape(cell);
                 let _ = match (at, cell.as_str()) {
                     (0, _) => write!(self.body, "<th scope=\"row\">{text}</th>"),
