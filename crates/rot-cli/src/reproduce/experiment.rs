@@ -270,7 +270,7 @@ mod tests {
         let part = Part { sets: vec!["mnist".into()], protocols: vec!["paper".into()], quick: true };
         let cells = experiment.cells(&part);
         for cell in &cells {
-            assert!(cell.data.name == "mnist" && cell.options("", 0).contains("--epochs 5"));
+            assert!(cell.data.name == "mnist" && cell.options("", 0).contains("--epochs 3"));
         }
         assert_eq!(
             cells.len(),
