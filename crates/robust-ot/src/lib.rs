@@ -58,7 +58,7 @@ pub use crate::interrupt::Interrupt;
 #[doc(hidden)]
 pub use crate::kernels::sealed::Kernels;
 pub use crate::measure::Measure;
-pub use crate::metric::{MetricSet, Prior, WorstCase};
+pub use crate::metric::{MetricSet, Prior, SetParameters, WorstCase};
 pub use crate::robust::{
     Oracle, Problem, Settings, Solution, Solver, Status, Step, Storage, Workspace, solve_all,
 };

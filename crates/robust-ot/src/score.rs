@@ -219,7 +219,7 @@ fn mean(rows: usize, of_row: impl Fn(usize) -> f64 + Send + Sync) -> f64 {
     values.iter().sum::<f64>() / rows as f64
 }
 
-fn check(scores: ArrayView2<f64>, truth: &Targets) -> Result<()> {
+pub(crate) fn check(scores: ArrayView2<f64>, truth: &Targets) -> Result<()> {
     if scores.dim() != (truth.rows(), truth.labels()) {
         return Err(Error::Shape {
             name: "the scores",

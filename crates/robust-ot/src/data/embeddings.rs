@@ -31,50 +31,30 @@ impl Embeddings {
     /// # Errors
     /// When the file cannot be read or is empty, or the line of a wanted word is not d finite numbers.
     pub fn read(path: &Path, wanted: &HashSet<&str>) -> Result<Self> {
-        let mut reader = open_plain_or_gzip(path)?;
-        let mut bytes = Vec::new();
-        let (mut dim, mut vectors) = (None, HashMap::new());
-        let starts: HashSet<&[u8]> = wanted.iter().map(|word| first_field(word.as_bytes())).collect();
-        for number in 1.. {
-            bytes.clear();
-            if reader.read_until(b'\n', &mut bytes).map_err(|source| io_error(path, source))? == 0 {
-                break;
-            }
-            // Most lines of a large file are of other words; a glance at the first field is enough for those.
-            if dim.is_some() && !starts.contains(first_field(&bytes)) {
-                continue;
-            }
-            let line = String::from_utf8_lossy(&bytes);
-            let line = line.trim_start_matches('\u{feff}').trim();
-            if line.is_empty() {
-                continue;
-            }
-            if number == 1
-                && let Some(promised) = promised_dim(line)
-            {
-                dim = Some(promised);
-                continue;
-            }
-            let dim = match dim {
-                Some(dim) => dim,
-                None => *dim.insert(line.split_whitespace().count() - 1),
-            };
-            if dim == 0 {
-                return Err(line_error(
-                    path,
-                    number,
-                    format!("a line must be a word and its vector, but is '{line}'"),
-                ));
-            }
-            if let Some((word, vector)) =
-                vector(line, dim, wanted).map_err(|what| line_error(path, number, what))?
-            {
-                vectors.entry(word).or_insert(vector);
-            }
-        }
-        let dim =
-            dim.ok_or_else(|| format_error(path, "must hold at least one word vector, but is empty".into()))?;
+        let mut vectors = HashMap::new();
+        let dim = for_each_vector(path, Some(wanted), |word, vector| {
+            vectors.entry(word).or_insert(vector);
+        })?;
         Ok(Self { dim, vectors })
+    }
+
+    /// Reads all words with their vectors, in the order of the file.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let path = dir.path().join("words.vec");
+    /// std::fs::write(&path, "sea 1 0\nship 0 1\n").unwrap();
+    /// let words = robust_ot::data::Embeddings::read_all(&path)?;
+    /// assert_eq!(words[1], ("ship".to_owned(), vec![0.0, 1.0]));
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the file cannot be read or is empty, or a line is not a word and d finite numbers.
+    pub fn read_all(path: &Path) -> Result<Vec<(String, Vec<f64>)>> {
+        let mut all = Vec::new();
+        for_each_vector(path, None, |word, vector| all.push((word, vector)))?;
+        Ok(all)
     }
 
     /// The vector of a word.
@@ -86,6 +66,58 @@ impl Embeddings {
     pub fn dim(&self) -> usize {
         self.dim
     }
+}
+
+/// Goes through the lines of the words that are wanted, or of all; returns d.
+fn for_each_vector(
+    path: &Path,
+    wanted: Option<&HashSet<&str>>,
+    mut take: impl FnMut(String, Vec<f64>),
+) -> Result<usize> {
+    let mut reader = open_plain_or_gzip(path)?;
+    let mut bytes = Vec::new();
+    let mut dim = None;
+    let starts: Option<HashSet<&[u8]>> =
+        wanted.map(|wanted| wanted.iter().map(|word| first_field(word.as_bytes())).collect());
+    for number in 1.. {
+        bytes.clear();
+        if reader.read_until(b'\n', &mut bytes).map_err(|source| io_error(path, source))? == 0 {
+            break;
+        }
+        // Most lines of a large file are of other words; a glance at the first field is enough for those.
+        let skipped = starts.as_ref().is_some_and(|starts| !starts.contains(first_field(&bytes)));
+        if dim.is_some() && skipped {
+            continue;
+        }
+        let line = String::from_utf8_lossy(&bytes);
+        let line = line.trim_start_matches('\u{feff}').trim();
+        if line.is_empty() {
+            continue;
+        }
+        if number == 1
+            && let Some(promised) = promised_dim(line)
+        {
+            dim = Some(promised);
+            continue;
+        }
+        let dim = match dim {
+            Some(dim) => dim,
+            None => *dim.insert(line.split_whitespace().count() - 1),
+        };
+        if dim == 0 {
+            return Err(line_error(
+                path,
+                number,
+                format!("a line must be a word and its vector, but is '{line}'"),
+            ));
+        }
+        if let Some((word, vector)) =
+            vector(line, dim, wanted).map_err(|what| line_error(path, number, what))?
+        {
+            take(word, vector);
+        }
+    }
+    dim.ok_or_else(|| format_error(path, "must hold at least one word vector, but is empty".into()))
 }
 
 /// The bytes before the first white space.
@@ -104,15 +136,16 @@ fn promised_dim(line: &str) -> Option<usize> {
 fn vector(
     line: &str,
     dim: usize,
-    wanted: &HashSet<&str>,
+    wanted: Option<&HashSet<&str>>,
 ) -> std::result::Result<Option<(String, Vec<f64>)>, String> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (word, numbers) = fields.split_at(fields.len().saturating_sub(dim).max(1));
     let word = word.join(" ");
-    if !wanted.contains(word.as_str()) || numbers.len() != dim {
+    let is_wanted = |word: &str| wanted.is_none_or(|wanted| wanted.contains(word));
+    if !is_wanted(&word) || numbers.len() != dim {
         // A line of another length matters if its word does and nothing but numbers follow; more words are another entry.
         let all_numbers = fields[1..].iter().all(|field| field.parse::<f64>().is_ok());
-        return if wanted.contains(fields[0]) && fields.len() != dim + 1 && all_numbers {
+        return if is_wanted(fields[0]) && fields.len() != dim + 1 && all_numbers {
             Err(format!(
                 "the vector of '{}' must have {dim} numbers, but has {}",
                 fields[0],

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::fingerprint::Fingerprint;
 use super::optimizer::{Parameters, Schedule};
 use super::settings::TrainSettings;
-use super::tensors::{self, Kind, Tensor};
+use super::tensors::{self, Contents, Kind, Tensor};
 use super::trainer::{Progress, State, Trainer};
 use crate::error::Result;
 
@@ -34,22 +34,8 @@ impl Trainer<'_> {
     /// # Errors
     /// When the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let State { weights, bias, progress, best } = &self.state;
-        let mut tensors = Vec::new();
-        let mut put =
-            |name: &str, numbers: &[f32]| tensors.push(Tensor::single(name, &[numbers.len()], numbers));
-        for (name, parameters) in [("weights", Some(weights)), ("bias", bias.as_ref())] {
-            let Some(Parameters { values, first, second, .. }) = parameters else { continue };
-            put(name, values);
-            put(&format!("{name}.first"), first);
-            put(&format!("{name}.second"), second);
-        }
-        if let Some((weights, bias)) = best {
-            put("best.weights", weights);
-            put("best.bias", bias);
-        }
-        let document = Document { run: self.run(), progress: progress.clone() };
-        tensors::write(path, Kind::Checkpoint, &document, &tensors)
+        let document = Document { run: self.run(), progress: self.state.progress.clone() };
+        tensors::write(path, Kind::Checkpoint, &document, &self.state.tensors())
     }
 
     /// Goes on where a checkpoint of the same run was written.
@@ -70,28 +56,8 @@ impl Trainer<'_> {
             return other("other settings of the optimiser, batches, seed or epochs");
         }
         self.check_progress(progress).map_err(|found| file.refuse(found))?;
-        let fill = |name: &str, numbers: &mut Vec<f32>| {
-            *numbers = file.single(name, &[numbers.len()])?;
-            if numbers.iter().all(|x| x.is_finite() && (*x >= 0.0 || !name.ends_with("second"))) {
-                return Ok(());
-            }
-            Err(file
-                .refuse(format!("'{name}' must be finite, and squares not negative, but a number is not")))
-        };
         let mut state = self.state.clone();
-        for (name, parameters) in [("weights", Some(&mut state.weights)), ("bias", state.bias.as_mut())] {
-            let Some(Parameters { values, first, second, .. }) = parameters else { continue };
-            fill(name, values)?;
-            fill(&format!("{name}.first"), first)?;
-            fill(&format!("{name}.second"), second)?;
-        }
-        if progress.best.is_some() {
-            let mut best =
-                (state.weights.values.clone(), state.bias.as_ref().map_or(Vec::new(), |b| b.values.clone()));
-            fill("best.weights", &mut best.0)?;
-            fill("best.bias", &mut best.1)?;
-            state.best = Some(best);
-        }
+        state.fill(&file, progress.best.is_some())?;
         state.progress = progress.clone();
         self.state = state;
         Ok(())
@@ -127,5 +93,52 @@ impl Trainer<'_> {
             data.add_dataset(part);
         }
         Run { settings, objective: self.objective.fingerprint().hex(), data: data.hex() }
+    }
+}
+
+impl State {
+    /// Everything that is learnt, and what the optimiser remembers.
+    pub(super) fn tensors(&self) -> Vec<Tensor> {
+        let Self { weights, bias, best, .. } = self;
+        let mut tensors = Vec::new();
+        let mut put =
+            |name: &str, numbers: &[f32]| tensors.push(Tensor::single(name, &[numbers.len()], numbers));
+        for (name, parameters) in [("weights", Some(weights)), ("bias", bias.as_ref())] {
+            let Some(Parameters { values, first, second, .. }) = parameters else { continue };
+            put(name, values);
+            put(&format!("{name}.first"), first);
+            put(&format!("{name}.second"), second);
+        }
+        if let Some((weights, bias)) = best {
+            put("best.weights", weights);
+            put("best.bias", bias);
+        }
+        tensors
+    }
+
+    /// Takes numbers of the same shapes from a file.
+    pub(super) fn fill<D>(&mut self, file: &Contents<D>, with_best: bool) -> Result<()> {
+        let fill = |name: &str, numbers: &mut Vec<f32>| {
+            *numbers = file.single(name, &[numbers.len()])?;
+            if numbers.iter().all(|x| x.is_finite() && (*x >= 0.0 || !name.ends_with("second"))) {
+                return Ok(());
+            }
+            Err(file
+                .refuse(format!("'{name}' must be finite, and squares not negative, but a number is not")))
+        };
+        for (name, parameters) in [("weights", Some(&mut self.weights)), ("bias", self.bias.as_mut())] {
+            let Some(Parameters { values, first, second, .. }) = parameters else { continue };
+            fill(name, values)?;
+            fill(&format!("{name}.first"), first)?;
+            fill(&format!("{name}.second"), second)?;
+        }
+        if with_best {
+            let mut best =
+                (self.weights.values.clone(), self.bias.as_ref().map_or(Vec::new(), |b| b.values.clone()));
+            fill("best.weights", &mut best.0)?;
+            fill("best.bias", &mut best.1)?;
+            self.best = Some(best);
+        }
+        Ok(())
     }
 }

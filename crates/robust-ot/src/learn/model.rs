@@ -1,7 +1,6 @@
 //! A trained model: a linear map to logits, with its labels and how it came about.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use ndarray::parallel::prelude::*;
 use ndarray::{Array2, ArrayView2, Axis};
@@ -12,7 +11,6 @@ use super::objective::Output;
 use super::scores::Scores;
 use super::settings::TrainSettings;
 use super::standardisation::Standardisation;
-use super::tensors::{self, Kind, Tensor};
 use crate::data::Features;
 use crate::error::{Error, Result};
 use crate::loss::LossSettings;
@@ -36,10 +34,10 @@ use crate::loss::LossSettings;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// W, features × labels.
-    weights: Array2<f32>,
-    bias: Option<Vec<f32>>,
-    output: Output,
-    label_names: Vec<String>,
+    pub(super) weights: Array2<f32>,
+    pub(super) bias: Option<Vec<f32>>,
+    pub(super) output: Output,
+    pub(super) label_names: Vec<String>,
     /// What features go through first.
     pub standardisation: Option<Standardisation>,
     /// The geometry of the labels, one vector a label.
@@ -89,6 +87,10 @@ pub struct About {
     pub best_epoch: Option<usize>,
     /// Rows it was trained on.
     pub rows: usize,
+    /// Where rows have several labels: those with at least this probability, or with a softmax this part of the row's largest,
+    /// count as its answer.
+    #[serde(default)]
+    pub threshold: Option<f64>,
     /// Labels of the files that were left out, with the place they had; rows to come are read alike.
     pub dropped_labels: Vec<(usize, String)>,
     /// What svmlight files of training counted features from, 0 or 1; files to come are read alike.
@@ -97,14 +99,6 @@ pub struct About {
     pub scores: Option<Scores>,
     /// The version of the program.
     pub version: String,
-}
-
-/// What the header of a model file says.
-#[derive(Serialize, Deserialize)]
-struct Document {
-    output: Output,
-    label_names: Vec<String>,
-    about: About,
 }
 
 impl Model {
@@ -181,16 +175,34 @@ impl Model {
         self.output
     }
 
-    /// The probability of every label for every row.
+    /// X W + b for every row, after [`Model::standardisation`].
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot::data::Features;
+    /// use robust_ot::learn::{Model, Output};
+    ///
+    /// let model = Model::new(array![[-1.0, 1.0]], None, Output::Softmax, vec!["a".into(), "b".into()])?;
+    /// assert_eq!(model.logits(Features::Dense(array![[3.0]]))?, array![[-3.0, 3.0]]);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// When the number of features differs from training's.
-    pub fn probabilities(&self, mut features: Features) -> Result<Array2<f64>> {
+    /// When the number of features differs from training's, or a logit is not finite.
+    pub fn logits(&self, mut features: Features) -> Result<Array2<f32>> {
         self.check_width(&features)?;
         if let Some(standardisation) = &self.standardisation {
             standardisation.apply(&mut features)?;
         }
-        self.probabilities_of_standardised(&features)
+        self.logits_of_standardised(&features)
+    }
+
+    /// The probability of every label for every row.
+    ///
+    /// # Errors
+    /// When the number of features differs from training's.
+    pub fn probabilities(&self, features: Features) -> Result<Array2<f64>> {
+        Ok(probabilities(&self.logits(features)?, self.output))
     }
 
     /// [`Model::probabilities`] of features that have gone through [`Model::standardisation`] already.
@@ -198,12 +210,16 @@ impl Model {
     /// # Errors
     /// When the number of features differs from training's.
     pub fn probabilities_of_standardised(&self, features: &Features) -> Result<Array2<f64>> {
+        Ok(probabilities(&self.logits_of_standardised(features)?, self.output))
+    }
+
+    fn logits_of_standardised(&self, features: &Features) -> Result<Array2<f32>> {
         self.check_width(features)?;
         let logits = linear::logits(features, self.weights.view(), self.bias());
         if let Some(((row, column), &value)) = logits.indexed_iter().find(|(_, z)| !z.is_finite()) {
             return Err(Error::NotFinite { name: "logits", row, column, value: f64::from(value) });
         }
-        Ok(probabilities(&logits, self.output))
+        Ok(logits)
     }
 
     fn check_width(&self, features: &Features) -> Result<()> {
@@ -215,77 +231,6 @@ impl Model {
             expected: format!("{} columns wide, as in training", self.features()),
             found: format!("{} wide", features.columns()),
         })
-    }
-
-    /// Writes it, whole or not at all.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        let (features, labels) = self.weights.dim();
-        let mut tensors =
-            vec![Tensor::single("weights", &[features, labels], crate::linalg::flat(&self.weights))];
-        if let Some(bias) = &self.bias {
-            tensors.push(Tensor::single("bias", &[labels], bias));
-        }
-        if let Some(Standardisation { mean, scale }) = &self.standardisation {
-            tensors.push(Tensor::single("scale", &[features], scale));
-            if let Some(mean) = mean {
-                tensors.push(Tensor::single("mean", &[features], mean));
-            }
-        }
-        for (name, vectors) in [("label_vectors", &self.label_vectors), ("geometry", &self.geometry)] {
-            if let Some(vectors) = vectors {
-                let shape = [vectors.nrows(), vectors.ncols()];
-                tensors.push(Tensor::double(name, &shape, crate::linalg::flat(vectors)));
-            }
-        }
-        let (label_names, about) = (self.label_names.clone(), self.about.clone());
-        tensors::write(path, Kind::Model, &Document { output: self.output, label_names, about }, &tensors)
-    }
-
-    /// Reads one back.
-    ///
-    /// # Errors
-    /// When the file cannot be read, is not a model of ours, is cut short or of another version.
-    pub fn load(path: &Path) -> Result<Self> {
-        let file = tensors::read::<Document>(path, Kind::Model)?;
-        let Document { output, label_names, about } = &file.document;
-        let labels = label_names.len();
-        let features = file.shape("weights").and_then(|shape| shape.first()).copied().unwrap_or(0);
-        let shaped = |rows, columns, numbers: Vec<f32>| {
-            Array2::from_shape_vec((rows, columns), numbers).map_err(|error| file.refuse(error.to_string()))
-        };
-        let weights = shaped(features, labels, file.single("weights", &[features, labels])?)?;
-        let optional =
-            |name: &str, length: usize| file.shape(name).map(|_| file.single(name, &[length])).transpose();
-        let mut model = Self::new(weights, optional("bias", labels)?, *output, label_names.clone())
-            .map_err(|error| file.refuse(error.to_string()))?;
-        model.about = about.clone();
-        model.standardisation = match optional("scale", features)? {
-            None => None,
-            Some(scale) => Some(Standardisation { mean: optional("mean", features)?, scale }),
-        };
-        if let Some(Standardisation { mean, scale }) = &model.standardisation
-            && !mean.iter().flatten().chain(scale).all(|x| x.is_finite())
-        {
-            return Err(
-                file.refuse("'mean' and 'scale' must be finite, but one of their numbers is not".into())
-            );
-        }
-        let vectors = |name: &str| -> Result<Option<Array2<f64>>> {
-            let Some(shape) = file.shape(name) else { return Ok(None) };
-            let dim = shape.last().copied().unwrap_or(0);
-            let numbers = file.double(name, &[labels, dim])?;
-            if !numbers.iter().all(|x| x.is_finite()) {
-                return Err(file.refuse(format!("'{name}' must be finite, but one of their numbers is not")));
-            }
-            let vectors = Array2::from_shape_vec((labels, dim), numbers);
-            vectors.map(Some).map_err(|error| file.refuse(error.to_string()))
-        };
-        model.label_vectors = vectors("label_vectors")?;
-        model.geometry = vectors("geometry")?;
-        Ok(model)
     }
 }
 

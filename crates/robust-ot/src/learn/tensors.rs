@@ -24,6 +24,7 @@ const VERSION: u32 = 1;
 pub(super) enum Kind {
     Model,
     Checkpoint,
+    Learner,
 }
 
 impl Kind {
@@ -31,6 +32,7 @@ impl Kind {
         match self {
             Self::Model => "model",
             Self::Checkpoint => "checkpoint",
+            Self::Learner => "learner",
         }
     }
 }
@@ -77,7 +79,18 @@ struct Header {
 
 /// Writes a file, whole or not at all.
 pub(super) fn write(path: &Path, kind: Kind, document: &impl Serialize, tensors: &[Tensor]) -> Result<()> {
-    let refuse = |message: String| Error::Format { place: path.display().to_string(), message };
+    let whole = to_bytes(path, kind, document, tensors)?;
+    write_whole(path, |out| out.write_all(&whole))
+}
+
+/// What a file would hold; `place` is for what goes wrong.
+pub(super) fn to_bytes(
+    place: &Path,
+    kind: Kind,
+    document: &impl Serialize,
+    tensors: &[Tensor],
+) -> Result<Vec<u8>> {
+    let refuse = |message: String| Error::Format { place: place.display().to_string(), message };
     let document = serde_json::to_value(document).map_err(|error| refuse(error.to_string()))?;
     let header = serde_json::to_string(&Header { kind, version: VERSION, document });
     let header = HashMap::from([(KEY.to_owned(), header.map_err(|error| refuse(error.to_string()))?)]);
@@ -86,22 +99,25 @@ pub(super) fn write(path: &Path, kind: Kind, document: &impl Serialize, tensors:
         Ok((tensor.name.as_str(), TensorView::new(*dtype, tensor.shape.clone(), bytes)?))
     });
     let views = views.collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>();
-    let whole =
-        views.and_then(|views| serialize(views, Some(header))).map_err(|error| refuse(error.to_string()))?;
-    write_whole(path, |out| out.write_all(&whole))
+    views.and_then(|views| serialize(views, Some(header))).map_err(|error| refuse(error.to_string()))
 }
 
 /// Reads a file of one kind.
 pub(super) fn read<D: DeserializeOwned>(path: &Path, kind: Kind) -> Result<Contents<D>> {
     let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    from_bytes(path, kind, &bytes)
+}
+
+/// Reads what a file holds; `place` is for what goes wrong.
+pub(super) fn from_bytes<D: DeserializeOwned>(place: &Path, kind: Kind, bytes: &[u8]) -> Result<Contents<D>> {
     let refuse = |found: String| Error::Format {
-        place: path.display().to_string(),
+        place: place.display().to_string(),
         message: format!("must be a robust-ot {}, but {found}", kind.name()),
     };
     let damaged = |error: safetensors::SafeTensorError| {
         refuse(format!("is no safetensors file, or one cut short ({error})"))
     };
-    let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(damaged)?;
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
     let header = metadata.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
     let header = header.ok_or_else(|| refuse("is a safetensors file of something else".into()))?;
     let header: Header =
@@ -117,13 +133,13 @@ pub(super) fn read<D: DeserializeOwned>(path: &Path, kind: Kind) -> Result<Conte
     }
     let document = serde_json::from_value(header.document)
         .map_err(|error| refuse(format!("its description is not what it should be ({error})")))?;
-    let tensors = SafeTensors::deserialize(&bytes).map_err(damaged)?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
     let tensors = tensors.iter().map(|(name, view)| {
         let numbers =
             numbers_of(&view).ok_or_else(|| refuse(format!("'{name}' is of type {:?}", view.dtype())))?;
         Ok(Tensor { name: name.to_owned(), shape: view.shape().to_vec(), numbers })
     });
-    Ok(Contents { document, tensors: tensors.collect::<Result<_>>()?, place: path.to_owned() })
+    Ok(Contents { document, tensors: tensors.collect::<Result<_>>()?, place: place.to_owned() })
 }
 
 impl<D> Contents<D> {

@@ -82,6 +82,25 @@ pub(super) struct State {
     pub(super) best: Option<(Vec<f32>, Vec<f32>)>,
 }
 
+impl State {
+    /// Before the first step.
+    pub(super) fn new(features: usize, labels: usize, settings: &TrainSettings) -> Self {
+        let weights = Parameters::new(vec![settings.start; features * labels], settings.optimizer);
+        let bias = settings.bias.then(|| Parameters::new(vec![0.0; labels], settings.optimizer));
+        Self { weights, bias, progress: Progress::default(), best: None }
+    }
+
+    /// The weights of the last epoch, or of the best where there is validation.
+    pub(super) fn into_model(self, objective: &Objective, label_names: Vec<String>) -> Result<Model> {
+        let Self { weights, bias, best, .. } = self;
+        let has_bias = bias.is_some();
+        let (weights, bias) =
+            best.unwrap_or_else(|| (weights.values, bias.map(|bias| bias.values).unwrap_or_default()));
+        let weights = as_matrix(weights, objective.labels());
+        Model::new(weights, has_bias.then_some(bias), objective.output(), label_names)
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Progress {
     pub(super) steps: u64,
@@ -129,17 +148,26 @@ impl<'a> Trainer<'a> {
                 "set",
             ));
         }
-        let weights = Parameters::new(vec![settings.start; features * labels], settings.optimizer);
-        let bias = settings.bias.then(|| Parameters::new(vec![0.0; labels], settings.optimizer));
+        let state = State::new(features, labels, &settings);
+        Ok(Self::with_state(train, validation, objective, settings, state))
+    }
+
+    /// Goes on from a state that fits.
+    pub(super) fn with_state(
+        train: &'a Dataset,
+        validation: Option<&'a Dataset>,
+        objective: &'a Objective,
+        settings: TrainSettings,
+        state: State,
+    ) -> Self {
         let room = Room {
             order: Vec::new(),
             batch: Batch::room(train.features()),
             targets: train.targets().select(&[]),
-            logits: Array2::zeros((0, labels)),
+            logits: Array2::zeros((0, objective.labels())),
             objective: ObjectiveRoom::default(),
         };
-        let state = State { weights, bias, progress: Progress::default(), best: None };
-        Ok(Self { train, validation, objective, settings, state, room })
+        Self { train, validation, objective, settings, state, room }
     }
 
     /// The epochs so far.
@@ -282,12 +310,7 @@ impl<'a> Trainer<'a> {
     /// # Errors
     /// When names are not as many as labels.
     pub fn into_model(self, label_names: Vec<String>) -> Result<Model> {
-        let State { weights, bias, best, .. } = self.state;
-        let has_bias = bias.is_some();
-        let (weights, bias) =
-            best.unwrap_or_else(|| (weights.values, bias.map(|bias| bias.values).unwrap_or_default()));
-        let weights = as_matrix(weights, self.objective.labels());
-        Model::new(weights, has_bias.then_some(bias), self.objective.output(), label_names)
+        self.state.into_model(self.objective, label_names)
     }
 }
 

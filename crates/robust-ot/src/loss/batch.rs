@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 
-use super::chunk::Rows;
+use super::chunk::{Chunk, Rows};
 use super::labels::Labels;
 use super::settings::LossSettings;
 use super::targets::Targets;
@@ -57,6 +57,17 @@ pub struct LossGradient<T> {
     pub losses: Array1<f64>,
     /// ∇_h W of every row, along the simplex: each sums to zero.
     pub gradients: Array2<T>,
+}
+
+/// What is behind the loss of one row; see [`RobustLoss::explain`].
+#[derive(Debug, Clone)]
+pub struct LossPlan {
+    /// W.
+    pub loss: f64,
+    /// γ, labels × true labels: how much of the prediction goes to each true label.
+    pub plan: Array2<f64>,
+    /// The worst metric, r × r.
+    pub metric: Array2<f64>,
 }
 
 impl<T: Real> RobustLoss<T> {
@@ -130,6 +141,46 @@ impl<T: Real> RobustLoss<T> {
             let rows = Rows { labels, settings, targets, first, log_predictions };
             chunk.solve(rows, losses, gradients)
         })
+    }
+
+    /// The plan and the worst metric behind the loss of every row.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot::Grouping;
+    /// use robust_ot::loss::{LossSettings, RobustLoss, Targets};
+    ///
+    /// let vectors = array![[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0]];
+    /// let loss = RobustLoss::<f64>::new(&vectors, &Grouping::none(2), LossSettings::default())?;
+    /// let logs = array![[0.7_f64, 0.2, 0.1]].mapv(f64::ln);
+    /// let found = &loss.explain(logs.view(), &Targets::new(3, [[0, 2]])?)?[0];
+    /// assert_eq!((found.plan.dim(), found.metric.dim()), ((3, 2), (2, 2)));
+    /// assert!((found.plan.row(0).sum() - 0.7).abs() < 1e-9); // rows of the plan are the prediction
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RobustLoss::loss_gradient`].
+    pub fn explain(&self, log_predictions: ArrayView2<T>, targets: &Targets) -> Result<Vec<LossPlan>> {
+        let log_predictions = log_predictions.as_standard_layout();
+        let logs = flat(&log_predictions);
+        self.check(log_predictions.view(), logs, targets)?;
+        let width = self.labels();
+        let chunks = logs.par_chunks(ROWS_A_CHUNK * width).enumerate().map(|(at, log_predictions)| {
+            let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_A_CHUNK);
+            let rows = Rows { labels, settings, targets, first, log_predictions };
+            let count = log_predictions.len() / width;
+            let (mut losses, mut gradients) =
+                (Array1::zeros(count), vec![T::default(); log_predictions.len()]);
+            let mut chunk = Chunk::default();
+            chunk.solve(rows, losses.view_mut(), &mut gradients)?;
+            let explained = (0..count).map(|row| {
+                let (plan, metric) = chunk.explain(rows, row);
+                LossPlan { loss: losses[row], plan, metric }
+            });
+            Ok(explained.collect::<Vec<_>>())
+        });
+        Ok(chunks.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     fn check(&self, log_predictions: ArrayView2<T>, logs: &[T], targets: &Targets) -> Result<()> {

@@ -145,6 +145,20 @@ impl<T: Real> Chunk<T> {
         Ok(())
     }
 
+    /// After [`Chunk::solve`]: the plan of a row, L × n_y, and its worst metric.
+    pub(super) fn explain(&self, rows: Rows<T>, row: usize) -> (Array2<f64>, Array2<f64>) {
+        let width = rows.width();
+        let prediction = &self.predictions[row * width..][..width];
+        let single = rows.line_count() == rows.count();
+        let shares = &self.plan.shares;
+        let start = rows.span(row, width).start;
+        let plan = Array2::from_shape_fn((width, rows.truth(row).len()), |(p, q)| {
+            let share = if single { 1.0 } else { shares[start + q * width + p].into() };
+            share * prediction[p].into()
+        });
+        (plan, self.here[row].worst.metric.clone())
+    }
+
     fn predict(&mut self, rows: Rows<T>) {
         let Labels { grams, .. } = rows.labels;
         self.predictions.clear();

@@ -15,7 +15,7 @@ mod step;
 mod targets;
 mod workspace;
 
-pub use self::batch::{LossGradient, RobustLoss};
+pub use self::batch::{LossGradient, LossPlan, RobustLoss};
 pub use self::settings::LossSettings;
 pub use self::targets::Targets;
 pub use self::workspace::LossWorkspace;

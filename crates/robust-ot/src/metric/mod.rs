@@ -6,6 +6,7 @@
 pub(crate) mod curvature;
 mod entrywise;
 pub(crate) mod fantope;
+mod named;
 mod prior;
 mod scaling;
 mod spectral;
@@ -16,6 +17,7 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use self::curvature::Curvature;
+pub use self::named::SetParameters;
 pub use self::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::sealed::Kernels;

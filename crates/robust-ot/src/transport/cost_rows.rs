@@ -46,6 +46,16 @@ impl<'a, T: Real> From<&'a Array2<T>> for CostRows<'a, T> {
     }
 }
 
+impl<'a, T: Real> From<ArrayView2<'a, T>> for CostRows<'a, T> {
+    fn from(costs: ArrayView2<'a, T>) -> Self {
+        Self::Stored(if costs.is_standard_layout() {
+            costs.into()
+        } else {
+            costs.as_standard_layout().into_owned().into()
+        })
+    }
+}
+
 /// C = α ⊕ β − 2 X Yᵀ in its parts: memory O((m + n) d).
 #[derive(Debug, Clone)]
 pub struct CostFactors<T: Real = f64> {

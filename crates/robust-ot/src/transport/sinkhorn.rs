@@ -7,7 +7,7 @@
 //! leaves the plan behind; rescaling that plan, or conjugate gradients on it, then need no exponentials until the
 //! potentials have moved too far from it.
 
-use ndarray::Array1;
+use ndarray::{Array1, Array2};
 
 use super::cost_rows::CostRows;
 use super::entropic_plan::EntropicPlan;
@@ -212,7 +212,29 @@ impl<T: Real> Sinkhorn<T> {
         dual_value((&self.a, &self.b), (&f, &g))
     }
 
-    /// The current plan, rounded to the exact marginals (Altschuler, Weed, Rigollet 2017).
+    /// The plan for the costs that were solved with, rounded to the exact marginals (Altschuler, Weed, Rigollet 2017).
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot::{Interrupt, transport::Sinkhorn};
+    ///
+    /// let cost = array![[0.0, 1.0], [1.0, 0.5]];
+    /// let mut sinkhorn = Sinkhorn::new(&[0.3, 0.7], &[0.5, 0.5], 0.1)?;
+    /// sinkhorn.solve(&cost, 1e-9, 1000, &Interrupt::default())?;
+    /// let plan = sinkhorn.plan(&cost)?;
+    /// assert!((plan.row(0).sum() - 0.3).abs() < 1e-15 && (plan.column(0).sum() - 0.5).abs() < 1e-15);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the costs are not m × n or not finite.
+    pub fn plan<'a>(&self, cost: impl Into<CostRows<'a>>) -> Result<Array2<f64>> {
+        let cost = cost.into();
+        cost.check(self.a.len(), self.b.len())?;
+        Ok(self.feasible_plan(&cost).dense(&cost))
+    }
+
+    /// The current plan, rounded to the exact marginals.
     pub(crate) fn feasible_plan(&self, cost: &CostRows<f64>) -> EntropicPlan {
         let column_scale: Array1<f64> =
             self.columns.iter().zip(&self.b).map(|(sum, b)| if sum > b { b / sum } else { 1.0 }).collect();
