@@ -1,7 +1,6 @@
 //! One line on standard error and an exit code for everything that can go wrong.
 
 use std::io;
-use std::process::ExitCode;
 
 use robust_ot::Error;
 
@@ -21,21 +20,20 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Says it, once, on one line.
-    pub fn report(self) -> ExitCode {
+    /// Says it, once, on one line, and returns the exit code.
+    pub fn report(self) -> u8 {
         let (code, message) = match self {
             Self::Input(message) => (2, message),
             Self::Other(message) => (1, message),
             Self::Interrupted(message) => (130, message),
-            Self::Nothing => return ExitCode::SUCCESS,
+            Self::Nothing => return 0,
             Self::Help(help) => {
-                let code = u8::try_from(help.exit_code()).unwrap_or(2);
                 let _ = help.print();
-                return ExitCode::from(code);
+                return u8::try_from(help.exit_code()).unwrap_or(2);
             }
         };
         say!("rot: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));
-        ExitCode::from(code)
+        code
     }
 
     /// A library error met while working on one file or pair of files.

@@ -74,7 +74,9 @@ impl LossName {
 
 /// What is trained with, and what a model keeps of it.
 pub struct Trained {
+    /// What is minimised.
     pub objective: Objective,
+    /// What a model says of it.
     pub about: About,
     /// The vectors of the labels, where they were made for the loss.
     pub geometry: Option<Array2<f64>>,

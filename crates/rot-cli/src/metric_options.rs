@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use robust_ot::data::{read_groups, read_matrix};
-use robust_ot::{Error, Grouping, Measure, MetricSet, Prior, Problem};
+use robust_ot::{Error, Grouping, Measure, MetricSet, Prior, Problem, SetParameters};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
@@ -31,6 +31,13 @@ pub enum MetricName {
     Srw,
     /// Schatten norm ball, --rho
     Rkp,
+}
+
+impl MetricName {
+    /// As on the command line.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
+    }
 }
 
 /// The parameters of a set, and the groups it acts on.
@@ -110,40 +117,33 @@ impl SetOptions {
     /// The set of this name; a value that is out of range is refused even where the set does not use it.
     pub fn set(&self, name: MetricName) -> Result<MetricSet, Failure> {
         self.check_ranges(name)?;
-        Ok(match name {
-            MetricName::W2 => MetricSet::W2,
-            MetricName::P => MetricSet::P { k: self.k },
-            MetricName::PPower => MetricSet::PPower { k: self.k },
-            MetricName::Kl => MetricSet::Kl { lambda: self.lambda, prior: self.read_prior(Prior::Eye)? },
-            MetricName::Ds => MetricSet::Ds { lambda: self.lambda, prior: self.read_prior(Prior::Ones)? },
-            MetricName::Features => MetricSet::Features { lambda: self.lambda },
-            MetricName::Srw => MetricSet::Srw { k: self.k as usize },
-            MetricName::Rkp => MetricSet::Rkp { rho: self.rho },
-        })
+        let prior = if matches!(name, MetricName::Kl | MetricName::Ds) { self.read_prior()? } else { None };
+        Ok(MetricSet::named(&name.name(), SetParameters { prior, ..self.values() })?)
+    }
+
+    fn values(&self) -> SetParameters {
+        SetParameters { k: self.k, rho: self.rho, lambda: self.lambda, prior: None }
     }
 
     /// Refuses values that are out of range whatever they are for.
     pub fn check_ranges(&self, name: MetricName) -> Result<(), Failure> {
-        MetricSet::P { k: self.k }.check(1)?;
-        MetricSet::Rkp { rho: self.rho }.check(1)?;
-        MetricSet::Features { lambda: self.lambda }.check(1)?;
+        self.values().check()?;
         if self.prior.is_some() && !matches!(name, MetricName::Kl | MetricName::Ds) {
-            let name = name.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned());
-            say!("rot: note: --prior has no effect with {name}; it belongs to kl and ds");
+            say!("rot: note: --prior has no effect with {}; it belongs to kl and ds", name.name());
         }
         Ok(())
     }
 
-    fn read_prior(&self, default: Prior) -> Result<Prior, Failure> {
+    fn read_prior(&self) -> Result<Option<Prior>, Failure> {
         Ok(match self.prior.as_deref() {
-            None => default,
-            Some("eye") => Prior::Eye,
-            Some("ones") => Prior::Ones,
+            None => None,
+            Some("eye") => Some(Prior::Eye),
+            Some("ones") => Some(Prior::Ones),
             Some(file) => {
                 let path = Path::new(file);
-                Prior::Matrix(
-                    read_matrix(path).map_err(|error| Failure::about(&format!("--prior {file}"), &error))?,
-                )
+                let matrix =
+                    read_matrix(path).map_err(|error| Failure::about(&format!("--prior {file}"), &error))?;
+                Some(Prior::Matrix(matrix))
             }
         })
     }

@@ -2,27 +2,25 @@
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use robust_ot::Interrupt;
-use robust_ot::learn::{About, Dataset, Epoch, Model, Optimizer, Scores, TrainSettings, Trainer};
+use robust_ot::learn::{Epoch, Model, Scores, Trainer};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
-use crate::loss_options::{LossOptions, Trained, describe_loss};
-use crate::memory::Memory;
-use crate::metric_options::SetOptions;
+use crate::fit::{FitOptions, Fitted, Watch};
+use crate::loss_options::describe_loss;
 use crate::model_run::write_model_run;
 use crate::options::set_threads;
 use crate::output::{check_distinct, check_writable, folder_failure, make_folder, write_failure};
 use crate::run_folder::{MODEL, begin_run};
 use crate::score_table::{excluded, score_table};
 use crate::signal::interrupt;
-use crate::training_data::{DataOptions, Samples, say_unseen};
-use crate::training_options::TrainingOptions;
+use crate::training_data::{DataOptions, say_unseen};
 
 /// The checkpoint within its folder.
 const CHECKPOINT: &str = "checkpoint.safetensors";
@@ -42,11 +40,10 @@ pub struct Train {
     #[command(flatten)]
     data: DataOptions,
     #[command(flatten)]
-    loss: LossOptions,
-    #[command(flatten)]
-    sets: SetOptions,
-    #[command(flatten)]
-    training: TrainingOptions,
+    fit: FitOptions,
+    /// Threads to use [default: all cores]
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    threads: Option<usize>,
     /// Where the model goes
     #[arg(long, value_name = "MODEL", help_heading = "Output")]
     out: Option<PathBuf>,
@@ -70,18 +67,10 @@ pub struct Outcome {
     pub history: Vec<Epoch>,
 }
 
-/// Who is told how a run goes.
-pub trait Watch {
-    /// Of the batches of an epoch, so many are done.
-    fn batch(&mut self, done: usize, all: usize);
-    /// An epoch is done, of so many.
-    fn epoch(&mut self, epoch: &Epoch, epochs: usize) -> Result<(), Failure>;
-}
-
 impl Train {
     /// Trains, scores, saves, prints.
     pub fn run(self) -> Result<(), Failure> {
-        self.training.threads.map_or(Ok(()), set_threads)?;
+        self.threads.map_or(Ok(()), set_threads)?;
         let bar = progress_bar(self.json);
         let outcome = self.outcome(&interrupt(), &mut Telling { bar: bar.clone(), json: self.json });
         bar.finish_and_clear();
@@ -90,41 +79,18 @@ impl Train {
 
     /// Trains, scores and saves.
     pub fn outcome(&self, interrupt: &Interrupt, watch: &mut (dyn Watch + Send)) -> Result<Outcome, Failure> {
-        self.training.settings(true)?;
+        self.fit.check()?;
         self.check_outputs()?;
-        let seed = self.training.seed;
-        let samples = self.data.read(seed, self.training.protocol.is_some())?;
-        let Samples { train, validation, test, label_names, label_vectors, dropped_labels, first_index } =
-            samples;
-        let (mut train, mut validation) = match validation {
-            Some(validation) => (train, Some(validation)),
-            None => self.hold_out(train, seed)?,
-        };
-        let mut test = test;
-        say_unseen(&train, &label_names);
-        let settings = self.training.settings(validation.is_some())?;
-        check_memory(&train, &settings)?;
-        let standardisation = self.data.standardisation(&train);
-        if let Some(found) = &standardisation {
-            for data in [Some(&mut train), validation.as_mut(), test.as_mut()].into_iter().flatten() {
-                data.standardise(found)?;
-            }
-        }
-        let Trained { objective, about, geometry } =
-            self.loss.read(&self.sets, self.training.protocol, seed, &train, label_vectors.as_ref())?;
-        let (epochs, rows, version) = (settings.epochs, train.rows(), env!("CARGO_PKG_VERSION").into());
-        let training = Some(settings.clone());
-        let about = About { training, rows, dropped_labels, first_index, version, ..about };
-        let mut trainer = Trainer::new(&train, validation.as_ref(), &objective, settings)?;
-        let checkpoint = self.open_checkpoint(&mut trainer)?;
-        self.train(&mut trainer, epochs, interrupt, watch, checkpoint.as_deref())?;
-        let (history, best_epoch) = (trainer.history().to_vec(), trainer.best_epoch());
-        let mut model = trainer.into_model(label_names)?;
-        model.standardisation = standardisation;
-        model.label_vectors = label_vectors;
-        model.geometry = geometry;
-        model.about = About { epochs: history.len(), best_epoch, ..about };
-        let predicted = test.map(|test| {
+        let mut samples = self.data.read(self.fit.seed(), self.fit.follows_the_paper())?;
+        let preparation = self.data.preparation();
+        let test = samples.test.take();
+        say_unseen(&samples.train, &samples.label_names);
+        let mut watch = Checkpointing { train: self, watch, path: None };
+        let Fitted { mut model, history, notes } =
+            self.fit.fit(samples, preparation, interrupt, &mut watch)?;
+        notes.iter().for_each(|note| say!("rot: note: {note}"));
+        let predicted = test.map(|mut test| {
+            model.standardisation.as_ref().map_or(Ok(()), |found| test.standardise(found))?;
             let probabilities = model.probabilities_of_standardised(test.features())?;
             let scores = Scores::of(probabilities.view(), test.targets(), model.label_vectors.as_ref())?;
             Ok((probabilities, test, scores))
@@ -144,27 +110,6 @@ impl Train {
             write_model_run(folder, &model, &history, test)?;
         }
         failed.map_or(Ok(Outcome { model, history }), Err)
-    }
-
-    /// The rows to train on, and those held out.
-    fn hold_out(&self, train: Dataset, seed: u64) -> Result<(Dataset, Option<Dataset>), Failure> {
-        let Some(part) = self.training.held_out(train.rows()) else { return Ok((train, None)) };
-        let (kept, held) = train.split(part, seed)?;
-        let targets = held.targets();
-        let mut counts = vec![0; targets.labels()];
-        (0..held.rows()).for_each(|row| targets.row(row).iter().for_each(|&label| counts[label] += 1));
-        if counts.iter().any(|count| (1..held.rows()).contains(count)) {
-            return Ok((kept, Some(held)));
-        }
-        let what =
-            format!("among {} rows held out no label has both positive and negative ones", held.rows());
-        if self.training.validation.is_some() {
-            return Err(Failure::Input(format!(
-                "--validation must leave enough to compare, but {what}: {part}"
-            )));
-        }
-        say!("rot: note: {what}; nothing is held out");
-        Ok((train, None))
     }
 
     fn check_outputs(&self) -> Result<(), Failure> {
@@ -200,39 +145,6 @@ impl Train {
         // Better now than after the first epoch.
         trainer.save(&path).map_err(|error| folder_failure("--checkpoint", folder, &error))?;
         Ok(Some(path))
-    }
-
-    fn train(
-        &self,
-        trainer: &mut Trainer,
-        epochs: usize,
-        interrupt: &Interrupt,
-        watch: &mut (dyn Watch + Send),
-        checkpoint: Option<&Path>,
-    ) -> Result<(), Failure> {
-        // On a thread of the pool, work is handed out without a trip through its queue.
-        rayon::scope(|_| {
-            while !trainer.finished() {
-                let done = trainer.history().len();
-                let Some(epoch) = trainer.epoch(interrupt, |batch, batches| watch.batch(batch, batches))?
-                else {
-                    return Err(self.interrupted(done, epochs));
-                };
-                watch.epoch(&epoch, epochs)?;
-                if let Some(path) = checkpoint {
-                    trainer.save(path).map_err(write_failure)?;
-                }
-            }
-            Ok(())
-        })
-    }
-
-    fn interrupted(&self, done: usize, epochs: usize) -> Failure {
-        let how = match &self.checkpoint {
-            Some(folder) => format!("--checkpoint {} --resume goes on from there", folder.display()),
-            None => "nothing was saved: --checkpoint DIR would have".into(),
-        };
-        Failure::Interrupted(format!("interrupted after {done} of {epochs} epochs; {how}"))
     }
 
     fn report(&self, Outcome { model, history }: &Outcome) -> Result<(), Failure> {
@@ -280,6 +192,37 @@ impl Train {
     }
 }
 
+/// Writes a checkpoint after every epoch, and passes on what it is told.
+struct Checkpointing<'a> {
+    train: &'a Train,
+    watch: &'a mut (dyn Watch + Send),
+    path: Option<PathBuf>,
+}
+
+impl Watch for Checkpointing<'_> {
+    fn begin(&mut self, trainer: &mut Trainer) -> Result<(), Failure> {
+        self.path = self.train.open_checkpoint(trainer)?;
+        self.watch.begin(trainer)
+    }
+
+    fn batch(&mut self, done: usize, all: usize) {
+        self.watch.batch(done, all);
+    }
+
+    fn epoch(&mut self, trainer: &Trainer, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
+        self.watch.epoch(trainer, epoch, epochs)?;
+        self.path.as_deref().map_or(Ok(()), |path| trainer.save(path).map_err(write_failure))
+    }
+
+    fn interrupted(&self, done: usize, epochs: usize) -> Failure {
+        let how = match &self.train.checkpoint {
+            Some(folder) => format!("--checkpoint {} --resume goes on from there", folder.display()),
+            None => "nothing was saved: --checkpoint DIR would have".into(),
+        };
+        Failure::Interrupted(format!("interrupted after {done} of {epochs} epochs; {how}"))
+    }
+}
+
 /// Progress on standard error, and epochs as JSON.
 struct Telling {
     bar: ProgressBar,
@@ -293,7 +236,7 @@ impl Watch for Telling {
         }
     }
 
-    fn epoch(&mut self, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
+    fn epoch(&mut self, _trainer: &Trainer, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
         // Whoever reads may leave; the training goes on.
         if self.json && writeln!(io::stdout().lock(), "{}", json!(epoch)).is_err() {
             self.json = false;
@@ -338,21 +281,6 @@ pub fn median_seconds(history: &[Epoch]) -> Option<f64> {
         n if n % 2 == 1 => Some(seconds[middle]),
         _ => Some(0.5 * (seconds[middle - 1] + seconds[middle])),
     }
-}
-
-/// Refuses a model that cannot be held: weights, gradient, what the optimiser remembers, and the best so far.
-fn check_memory(train: &Dataset, settings: &TrainSettings) -> Result<(), Failure> {
-    let copies = if settings.optimizer == Optimizer::Adam { 5 } else { 4 };
-    let (features, labels) = (train.features().columns(), train.targets().labels());
-    let bytes = [features, labels, copies, size_of::<f32>()].into_iter().fold(1, usize::saturating_mul);
-    let free = Memory(Memory::of_this_machine().0.saturating_mul(2));
-    if bytes <= free.0 {
-        return Ok(());
-    }
-    let needed = Memory(bytes);
-    Err(Failure::Input(format!(
-        "a model of {features} features and {labels} labels must fit into memory, but takes {needed} of {free}"
-    )))
 }
 
 /// The most memory this program has held, where the system says so.

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use ndarray::{Array2, Axis};
 use robust_ot::data::{LabelFile, LabelVectors, read_features, read_label_names, read_labels, to_length_one};
-use robust_ot::learn::{Dataset, Standardisation};
+use robust_ot::learn::Dataset;
 use robust_ot::loss::Targets;
 
 use crate::class_samples::{ClassSamples, Drawn, PAPER};
 use crate::failure::Failure;
+use crate::fit::Preparation;
 use crate::raw_samples::{Raw, RawSamples, is_text, numbered, read_indexed, read_mnist};
 
 /// How many labels are listed by name.
@@ -81,10 +82,13 @@ pub struct DataOptions {
 /// What there is to learn from.
 #[derive(Debug)]
 pub struct Samples {
+    /// Rows to train on.
     pub train: Dataset,
     /// Rows to choose by, where they were drawn.
     pub validation: Option<Dataset>,
+    /// Rows to score.
     pub test: Option<Dataset>,
+    /// One name a label.
     pub label_names: Vec<String>,
     /// Of length one each.
     pub label_vectors: Option<Array2<f64>>,
@@ -131,13 +135,15 @@ impl DataOptions {
         })
     }
 
-    /// What the features of these rows, and all others, go through first.
-    pub fn standardisation(&self, train: &Dataset) -> Option<Standardisation> {
+    /// What features go through first.
+    pub fn preparation(&self) -> Preparation {
         if self.standardize {
-            Some(Standardisation::of(train.features()))
-        } else {
+            Preparation::Standardise
+        } else if self.mnist.is_some() {
             // Pixels are bytes.
-            self.mnist.is_some().then(|| Standardisation::factor(train.features().columns(), 1.0 / 255.0))
+            Preparation::Factor(1.0 / 255.0)
+        } else {
+            Preparation::Nothing
         }
     }
 

@@ -9,6 +9,8 @@ use crate::protocol::Protocol;
 /// What is held out of at least so many rows where nothing else is asked for, and how long a better epoch is waited for.
 const HELD_OUT: (f64, usize) = (0.1, 200);
 const PATIENCE: usize = 20;
+/// The least steps of an epoch.
+const STEPS: usize = 10;
 /// Epochs with rows held out, which end a run by themselves.
 const EPOCHS: usize = 200;
 
@@ -42,10 +44,10 @@ pub struct TrainingOptions {
     /// How the learning rate falls: constant, linear or cosine
     #[arg(long, default_value = "constant")]
     schedule: String,
-    /// Rows a step [default: 150]
+    /// Rows a step [default: 150, or a tenth of the rows where those are fewer than 1500]
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
-    /// The most passes over the data [default: 200 where rows are held out, 30 where none are]
+    /// The most passes over the data [default: 200 where rows are held out or fewer than 200, else 30]
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
     /// λ in λ‖W‖², added once a batch [default: 0]
@@ -73,9 +75,6 @@ pub struct TrainingOptions {
     /// Train as the paper does; options that are given still count
     #[arg(long, value_enum)]
     pub protocol: Option<Protocol>,
-    /// Threads to use [default: all cores]
-    #[arg(long, value_name = "N")]
-    pub threads: Option<usize>,
 }
 
 impl TrainingOptions {
@@ -88,8 +87,8 @@ impl TrainingOptions {
         }
     }
 
-    /// The settings, for a run with rows held out or without.
-    pub fn settings(&self, validated: bool) -> Result<TrainSettings, Failure> {
+    /// The settings for so many rows, with others held out or without.
+    pub fn settings(&self, rows: usize, validated: bool) -> Result<TrainSettings, Failure> {
         let paper = self.protocol.is_some();
         let base = if paper {
             TrainSettings {
@@ -102,10 +101,11 @@ impl TrainingOptions {
                 reduction: Reduction::Sum,
                 ..TrainSettings::default()
             }
-        } else if validated {
-            TrainSettings { epochs: EPOCHS, ..TrainSettings::default() }
         } else {
-            TrainSettings::default()
+            let usual = TrainSettings::default();
+            // Few rows are cheap to go through, and need as many steps as many do.
+            let epochs = if validated || rows < HELD_OUT.1 { EPOCHS } else { usual.epochs };
+            TrainSettings { epochs, batch: usual.batch.min(rows / STEPS).max(1), ..usual }
         };
         let mut optimizer = self.optimizer.as_deref().map_or(Ok(base.optimizer), str::parse)?;
         match (&mut optimizer, self.momentum) {

@@ -1,7 +1,9 @@
 //! Where the mass of a prediction would have to move, by the metric that a model was trained with.
 
 use ndarray::{Array2, ArrayView1, Axis};
+use rayon::prelude::*;
 use robust_ot::learn::Model;
+use robust_ot::loss::Targets;
 use robust_ot::{Grouping, Measure, MetricSet, Problem, Result, Settings, Solution};
 
 /// Relative gap of these plans: they are looked at, not computed with.
@@ -13,6 +15,27 @@ pub struct Transport<'a> {
     pub grouping: Grouping,
     set: MetricSet,
     entropy: f64,
+}
+
+/// The mean worst metric between predictions and truths; none for a model whose loss had none.
+///
+/// # Errors
+/// When the model's geometry is not one.
+pub fn mean_metric(
+    model: &Model,
+    probabilities: &Array2<f64>,
+    truth: &Targets,
+) -> Result<Option<Array2<f64>>> {
+    if model.about.robust.is_none() {
+        return Ok(None);
+    }
+    let Some(transport) = Transport::of(model)? else { return Ok(None) };
+    let solve =
+        |row: usize| transport.to(probabilities.row(row), truth.row(row)).map(|solution| solution.metric);
+    let metrics = (0..truth.rows()).into_par_iter().map(solve).collect::<Result<Vec<_>>>()?;
+    let mut mean = Array2::<f64>::zeros((transport.grouping.groups(), transport.grouping.groups()));
+    metrics.iter().for_each(|metric| mean += metric);
+    Ok(Some(mean / truth.rows().max(1) as f64))
 }
 
 impl<'a> Transport<'a> {

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use clap::Parser;
 use robust_ot::Interrupt;
-use robust_ot::learn::Epoch;
 use serde_json::{Value, json};
 
 use super::Progress;
@@ -12,8 +11,9 @@ use super::experiment::{Cell, Experiment, Part};
 use super::lines::Lines;
 use super::table;
 use crate::failure::Failure;
+use crate::fit::Watch;
 use crate::machine::machine;
-use crate::train::{Outcome, Train, Watch, median_seconds};
+use crate::train::{Outcome, Train, median_seconds};
 
 /// `rot train` as a line of text.
 #[derive(Debug, Parser)]
@@ -32,13 +32,7 @@ pub fn parse_options(options: &str, data: &str) -> Result<Train, Failure> {
 /// A run that only its end is told of.
 struct Silent;
 
-impl Watch for Silent {
-    fn batch(&mut self, _done: usize, _all: usize) {}
-
-    fn epoch(&mut self, _epoch: &Epoch, _epochs: usize) -> Result<(), Failure> {
-        Ok(())
-    }
-}
+impl Watch for Silent {}
 
 /// Trains as a line of options says.
 pub fn train(

@@ -1,0 +1,93 @@
+//! `rot`: robust optimal transport on the command line. Parse, call the library, print.
+//!
+//! The command is a library too, so that the Python package brings it along ([`run`]) and fits models exactly as it does
+//! ([`FitOptions`]).
+
+#[macro_use]
+mod say;
+
+mod class_samples;
+mod demo;
+mod distance;
+mod evaluate;
+mod explain;
+mod failure;
+mod fit;
+mod geometry;
+mod input;
+mod inspect;
+mod loss_options;
+mod machine;
+mod memory;
+mod metric_options;
+mod model_run;
+mod options;
+mod output;
+mod pairwise;
+mod picture;
+mod predict;
+mod protocol;
+mod raw_samples;
+mod report;
+mod reproduce;
+mod run_folder;
+mod score_table;
+mod signal;
+mod test_data;
+mod train;
+mod training_data;
+mod training_options;
+mod transport;
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
+
+pub use crate::failure::Failure;
+pub use crate::fit::{FitOptions, Fitted, Preparation, Watch};
+pub use crate::loss_options::Trained;
+pub use crate::memory::Memory;
+pub use crate::training_data::Samples;
+pub use crate::transport::mean_metric;
+
+/// Optimal transport that learns which features matter, with a certificate on every answer.
+#[derive(Debug, Parser)]
+#[command(name = "rot", version, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 done (a status other than converged is a warning), 1 failure, \
+    2 usage or bad data, 130 interrupted.\nStart with `rot demo`.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The robust distance between two point clouds or two texts
+    Distance(distance::Distance),
+    /// All distances among many point clouds or texts
+    Pairwise(pairwise::Pairwise),
+    Train(Box<train::Train>),
+    Predict(predict::Predict),
+    Evaluate(evaluate::Evaluate),
+    Inspect(inspect::Inspect),
+    Reproduce(reproduce::Reproduce),
+    Report(report::Report),
+    /// Show what a robust distance tells that a plain one does not, on data shipped inside
+    Demo,
+}
+
+/// Runs a command, program name first, and returns its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let done = Cli::try_parse_from(arguments).map_err(Failure::from).and_then(|cli| match cli.command {
+        Command::Distance(command) => command.run(),
+        Command::Pairwise(command) => command.run(),
+        Command::Train(command) => command.run(),
+        Command::Predict(command) => command.run(),
+        Command::Evaluate(command) => command.run(),
+        Command::Inspect(command) => command.run(),
+        Command::Reproduce(command) => command.run(),
+        Command::Report(command) => command.run(),
+        Command::Demo => demo::run(),
+    });
+    done.map_or_else(Failure::report, |()| 0)
+}
