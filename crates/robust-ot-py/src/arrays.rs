@@ -1,0 +1,129 @@
+//! Numbers from Python: arrays of any layout and number type, and whatever numpy turns into one.
+
+use ndarray::{Array1, Array2, ArrayView2};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use robust_ot::data::{Features, Sparse};
+
+use crate::error::from_library;
+
+/// A matrix of double precision, copied.
+pub fn matrix(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Array2<f64>> {
+    Ok(Matrix::new(value, name)?.to_double())
+}
+
+/// A vector of double precision, copied.
+pub fn vector(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Array1<f64>> {
+    if let Ok(array) = value.cast::<PyArray1<f64>>() {
+        return Ok(array.readonly().as_array().to_owned());
+    }
+    let array = as_numbers(value, name)?;
+    check_dimensions(&array, name, 1)?;
+    let array = array.call_method1("astype", ("float64",))?;
+    Ok(array.cast::<PyArray1<f64>>()?.readonly().as_array().to_owned())
+}
+
+/// A matrix of numpy's, in the precision it has; other numbers become double.
+pub enum Matrix<'py> {
+    Single(PyReadonlyArray2<'py, f32>),
+    Double(PyReadonlyArray2<'py, f64>),
+}
+
+impl<'py> Matrix<'py> {
+    /// Takes any two-dimensional array of real numbers, or what numpy makes one of.
+    pub fn new(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Self> {
+        if let Some(found) = Self::of_numpy(value) {
+            return Ok(found);
+        }
+        let array = as_numbers(value, name)?;
+        check_dimensions(&array, name, 2)?;
+        let array = match Self::of_numpy(&array) {
+            Some(found) => return Ok(found),
+            None => array.call_method1("astype", ("float64",))?,
+        };
+        Ok(Self::Double(array.cast::<PyArray2<f64>>()?.readonly()))
+    }
+
+    fn of_numpy(value: &Bound<'py, PyAny>) -> Option<Self> {
+        // A read-only view counts how often it is out; one that someone writes to is copied by numpy instead.
+        if let Ok(array) = value.cast::<PyArray2<f64>>() {
+            return array.try_readonly().ok().map(Self::Double);
+        }
+        value.cast::<PyArray2<f32>>().ok().and_then(|array| array.try_readonly().ok()).map(Self::Single)
+    }
+
+    /// In double precision, copied.
+    pub fn to_double(&self) -> Array2<f64> {
+        match self {
+            Self::Single(array) => array.as_array().mapv(f64::from),
+            Self::Double(array) => array.as_array().to_owned(),
+        }
+    }
+
+    /// In single precision, copied and row by row.
+    pub fn to_single(&self) -> Array2<f32> {
+        let standard = |array: ArrayView2<f32>| array.as_standard_layout().into_owned();
+        match self {
+            Self::Single(array) => standard(array.as_array()),
+            Self::Double(array) => standard(array.as_array().mapv(|x| x as f32).view()),
+        }
+    }
+}
+
+/// Features of samples: a matrix, or (indptr, indices, data, columns) of a sparse one.
+pub fn features(value: &Bound<'_, PyAny>) -> PyResult<Features> {
+    let Ok((starts, indices, values, columns)) =
+        value.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>, usize)>()
+    else {
+        return Ok(Features::Dense(Matrix::new(value, "X")?.to_single()));
+    };
+    let whole = |value: &Bound<'_, PyAny>| -> PyResult<Vec<i64>> {
+        let array = value.call_method1("astype", ("int64",))?;
+        Ok(array.cast::<PyArray1<i64>>()?.readonly().as_array().to_vec())
+    };
+    let odd =
+        |_| PyValueError::new_err("X: the indices of a sparse matrix must not be negative or above 2^32");
+    let starts = whole(&starts)?.into_iter().map(usize::try_from).collect::<Result<_, _>>().map_err(odd)?;
+    let indices = whole(&indices)?.into_iter().map(u32::try_from).collect::<Result<_, _>>().map_err(odd)?;
+    let values = vector(&values, "X")?.iter().map(|x| *x as f32).collect();
+    let sparse = Sparse::new(columns, starts, indices, values).map_err(|error| from_library("X", error))?;
+    Ok(Features::Sparse(sparse))
+}
+
+/// What numpy makes of a value, if it is real numbers.
+fn as_numbers<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = value.py();
+    let array = py.import("numpy")?.call_method1("asarray", (value,)).map_err(|error| {
+        PyValueError::new_err(format!("{name} must be an array of numbers, but numpy says: {error}"))
+    })?;
+    let array = array.cast_into::<PyUntypedArray>()?;
+    let kind: String = array.dtype().getattr("kind")?.extract()?;
+    if "biuf".contains(kind.as_str()) {
+        return Ok(array);
+    }
+    let (dtype, shape) = (array.dtype().str()?, array.shape());
+    Err(PyValueError::new_err(format!(
+        "{name} must be an array of real numbers, but has dtype {dtype} and shape {}",
+        shape_text(shape)
+    )))
+}
+
+fn check_dimensions(array: &Bound<'_, PyUntypedArray>, name: &str, wanted: usize) -> PyResult<()> {
+    if array.ndim() == wanted {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!(
+        "{name} must have {wanted} dimension{}, but has shape {}",
+        if wanted == 1 { "" } else { "s" },
+        shape_text(array.shape())
+    )))
+}
+
+/// As Python writes it.
+pub fn shape_text(shape: &[usize]) -> String {
+    match shape {
+        [only] => format!("({only},)"),
+        several => format!("({})", several.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}

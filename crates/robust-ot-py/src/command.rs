@@ -1,0 +1,11 @@
+//! The command `rot`, as the wheel brings it.
+
+use std::ffi::OsString;
+
+use pyo3::prelude::*;
+
+/// Run `rot` with these arguments, the program's name first, and return its exit code.
+#[pyfunction]
+pub fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| rot_cli::run(arguments))
+}

@@ -1,0 +1,151 @@
+//! Robust distances.
+
+use ndarray::Array1;
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use robust_ot::{Measure, Problem, Settings, solve_all};
+use rot_cli::Memory;
+
+use crate::arrays::{matrix, vector};
+use crate::error::from_library;
+use crate::metric::{MetricArguments, argument};
+use crate::solution::Solution;
+use crate::threads::{get_threads, run};
+
+/// Problems whose costs and plan take less than this are kept in memory without asking the system how much is free.
+const SMALL: usize = 1 << 28;
+/// Bytes of a cost and of a plan's entry.
+const ENTRY: usize = 12;
+
+/// What every solve takes, as the tuple (entropy, solver, tol, `max_iter`, memory).
+fn settings(arguments: &Bound<'_, PyTuple>) -> PyResult<(f64, Settings, Option<usize>)> {
+    let item = |at: usize| arguments.get_item(at);
+    let entropy = argument(&item(0)?, "entropy", "a number that is not negative")?;
+    let solver: String = argument(&item(1)?, "solver", "auto, classic, line-search or corrective")?;
+    let memory = memory(&item(4)?)?;
+    let settings = Settings {
+        solver: solver.parse().map_err(|error| from_library("", error))?,
+        tol_gap_rel: argument(&item(2)?, "tol", "a finite number that is not negative")?,
+        max_iterations: argument(&item(3)?, "max_iter", "a whole number of at least 1")?,
+        memory: memory.unwrap_or(usize::MAX),
+    };
+    settings.check().map_err(|error| from_library("", error))?;
+    Ok((entropy, settings, memory))
+}
+
+/// A number of bytes, or a size such as 2GB.
+fn memory(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    match value.extract::<String>() {
+        Ok(text) => match text.parse::<Memory>() {
+            Ok(memory) => Ok(Some(memory.0)),
+            Err(rule) => Err(PyValueError::new_err(format!("memory {rule}, but is '{text}'"))),
+        },
+        Err(_) => argument(value, "memory", "a number of bytes, a size such as '2GB', or None"),
+    }
+}
+
+/// What the command allows for a problem of this size.
+fn allowed(entries: usize, side_by_side: usize) -> usize {
+    if entries.saturating_mul(ENTRY) <= SMALL {
+        usize::MAX
+    } else {
+        Memory::of_this_machine().0 / side_by_side
+    }
+}
+
+fn measure(points: &Bound<'_, PyAny>, weights: &Bound<'_, PyAny>, names: (&str, &str)) -> PyResult<Measure> {
+    let points = matrix(points, names.0)?;
+    if weights.is_none() {
+        return Measure::uniform(points).map_err(|error| from_library(names.0, error));
+    }
+    let weights = vector(weights, names.1)?;
+    Measure::new(points, weights).map_err(|error| {
+        use robust_ot::Error::{Mass, Weight, WeightCount};
+        let about =
+            if matches!(error, Weight { .. } | Mass { .. } | WeightCount { .. }) { names.1 } else { names.0 };
+        from_library(about, error)
+    })
+}
+
+/// The robust distance between two measures.
+#[pyfunction]
+pub fn distance<'py>(
+    x: &Bound<'py, PyAny>,
+    y: &Bound<'py, PyAny>,
+    a: &Bound<'py, PyAny>,
+    b: &Bound<'py, PyAny>,
+    metric: &Bound<'py, PyTuple>,
+    solver: &Bound<'py, PyTuple>,
+) -> PyResult<Solution> {
+    let metric = MetricArguments::new(metric)?;
+    let (entropy, mut settings, memory) = settings(solver)?;
+    let set = metric.set()?;
+    let (source, target) = (measure(x, a, ("X", "a"))?, measure(y, b, ("Y", "b"))?);
+    let grouping = metric.grouping(source.dim())?;
+    let shape = (source.len(), target.len());
+    settings.memory = memory.unwrap_or_else(|| allowed(shape.0.saturating_mul(shape.1), 1));
+    let solved = run(x.py(), |interrupt| {
+        let problem = Problem::grouped(&source, &target, set, &grouping)?.with_entropy(entropy)?;
+        problem.solve_until(&settings, interrupt)
+    })?;
+    let solved = solved.map_err(|error| from_library("X, Y", error))?;
+    Ok(Solution::new(solved, shape, &grouping))
+}
+
+/// Values, lower bounds and relative gaps of some pairs, and whether each converged.
+type Pairs<'py> = (
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<bool>>,
+);
+
+/// The robust distances of some pairs of measures.
+#[pyfunction]
+pub fn pairwise<'py>(
+    py: Python<'py>,
+    points: Vec<Bound<'py, PyAny>>,
+    weights: Vec<Bound<'py, PyAny>>,
+    pairs: Vec<(usize, usize)>,
+    metric: &Bound<'py, PyTuple>,
+    solver: &Bound<'py, PyTuple>,
+) -> PyResult<Pairs<'py>> {
+    let metric = MetricArguments::new(metric)?;
+    let (entropy, mut settings, memory) = settings(solver)?;
+    let set = metric.set()?;
+    let mut measures = Vec::with_capacity(points.len());
+    for (at, (points, weights)) in points.iter().zip(&weights).enumerate() {
+        let names = (format!("measures[{at}]"), format!("the weights of measures[{at}]"));
+        measures.push(measure(points, weights, (&names.0, &names.1))?);
+    }
+    let largest = measures.iter().map(Measure::len).max().unwrap_or(0);
+    settings.memory =
+        memory.unwrap_or_else(|| allowed(largest.saturating_mul(largest), get_threads().unwrap_or(1)));
+    let grouping = metric.grouping(measures.first().map_or(1, Measure::dim))?;
+    let solved = run(py, |interrupt| {
+        // A batch at a time, so that as many problems are in memory as keep all threads busy.
+        let mut found = Vec::with_capacity(pairs.len());
+        for batch in pairs.chunks(1024) {
+            let problem = |&(i, j): &(usize, usize)| {
+                let problem = Problem::grouped(&measures[i], &measures[j], set.clone(), &grouping);
+                problem.and_then(|problem| problem.with_entropy(entropy)).map_err(|error| ((i, j), error))
+            };
+            let problems = batch.iter().map(problem).collect::<Result<Vec<_>, _>>()?;
+            for (solution, pair) in solve_all(&problems, &settings, interrupt).into_iter().zip(batch) {
+                let solution = solution.map_err(|error| (*pair, error))?;
+                let converged = solution.status == robust_ot::Status::Converged;
+                found.push((solution.value, solution.lower_bound, solution.relative_gap, converged));
+            }
+        }
+        Ok(found)
+    })?;
+    let solved: Vec<(f64, f64, f64, bool)> =
+        solved.map_err(|((i, j), error)| from_library(&format!("measures[{i}] and measures[{j}]"), error))?;
+    let column = |pick: fn(&(f64, f64, f64, bool)) -> f64| {
+        solved.iter().map(pick).collect::<Array1<f64>>().into_pyarray(py)
+    };
+    let converged = solved.iter().map(|pair| pair.3).collect::<Array1<bool>>().into_pyarray(py);
+    Ok((column(|pair| pair.0), column(|pair| pair.1), column(|pair| pair.2), converged))
+}

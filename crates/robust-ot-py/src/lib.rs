@@ -1,0 +1,52 @@
+//! `robust_ot._core`: conversions between Python and the Rust library, and nothing else.
+
+mod arrays;
+mod command;
+mod distance;
+mod error;
+mod fit;
+mod learner;
+mod loss;
+mod metric;
+mod model;
+mod plain;
+mod scores;
+mod solution;
+mod targets;
+mod threads;
+mod vectors;
+
+use pyo3::prelude::*;
+
+/// What the Python package is made of; its own functions are in the modules around this one.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::command::main;
+    #[pymodule_export]
+    use crate::distance::{distance, pairwise};
+    #[pymodule_export]
+    use crate::fit::fit;
+    #[pymodule_export]
+    use crate::learner::Learner;
+    #[pymodule_export]
+    use crate::loss::RobustLoss;
+    #[pymodule_export]
+    use crate::model::Model;
+    #[pymodule_export]
+    use crate::plain::{emd, sinkhorn};
+    #[pymodule_export]
+    use crate::scores::{precision_at, rank, scores, top_cost};
+    #[pymodule_export]
+    use crate::solution::Solution;
+    #[pymodule_export]
+    use crate::threads::{get_threads, set_threads};
+    #[pymodule_export]
+    use crate::vectors::{label_vectors, read_vec};
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

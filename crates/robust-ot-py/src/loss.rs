@@ -1,0 +1,99 @@
+//! The robust loss between predictions and true labels.
+
+use ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use robust_ot::loss::{LossSettings, RobustLoss as Loss};
+
+use crate::arrays::{Matrix, matrix};
+use crate::error::from_library;
+use crate::metric::MetricArguments;
+use crate::targets::{Arrays, targets};
+use crate::threads::run;
+
+/// One loss, for predictions of either precision.
+#[pyclass(frozen, module = "robust_ot._core")]
+pub struct RobustLoss {
+    single: Loss<f32>,
+    double: Loss<f64>,
+}
+
+/// Plan, metric and loss of every row.
+type Explained<'py> = Vec<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, f64)>;
+
+#[pymethods]
+impl RobustLoss {
+    /// Label vectors, the tuple of a metric, and (entropy, `oracle_entropy`, `fw_iterations`, `sinkhorn_iterations`, tolerance).
+    #[new]
+    fn new<'py>(
+        py: Python<'py>,
+        vectors: &Bound<'py, PyAny>,
+        metric: &Bound<'py, PyTuple>,
+        settings: (f64, Option<f64>, usize, usize, f64),
+    ) -> PyResult<Self> {
+        let vectors = matrix(vectors, "label_vectors")?;
+        let metric = MetricArguments::new(metric)?;
+        let grouping = metric.grouping(vectors.ncols())?;
+        let settings = LossSettings {
+            set: metric.set()?,
+            entropy: settings.0,
+            oracle_entropy: settings.1,
+            frank_wolfe: settings.2,
+            sinkhorn: settings.3,
+            tolerance: settings.4,
+        };
+        let made = run(py, |_| {
+            Ok((Loss::new(&vectors, &grouping, settings.clone())?, Loss::new(&vectors, &grouping, settings)?))
+        })?;
+        let (single, double) = made.map_err(|error| from_library("label_vectors", error))?;
+        Ok(Self { single, double })
+    }
+
+    /// Number of labels.
+    #[getter]
+    fn labels(&self) -> usize {
+        self.double.labels()
+    }
+
+    /// Losses, and gradients along the simplex, for logarithms of predictions.
+    fn loss_gradient<'py>(
+        &self,
+        py: Python<'py>,
+        log_predictions: &Bound<'py, PyAny>,
+        truth: Arrays<'py>,
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>)> {
+        let truth = targets(self.labels(), &truth)?;
+        match Matrix::new(log_predictions, "predictions")? {
+            Matrix::Single(logs) => {
+                let logs = logs.as_array();
+                let found = run(py, |_| self.single.loss_gradient(logs, &truth))?;
+                let found = found.map_err(|error| from_library("predictions", error))?;
+                Ok((found.losses.into_pyarray(py), found.gradients.into_pyarray(py).into_any()))
+            }
+            Matrix::Double(logs) => {
+                let logs = logs.as_array();
+                let found = run(py, |_| self.double.loss_gradient(logs, &truth))?;
+                let found = found.map_err(|error| from_library("predictions", error))?;
+                Ok((found.losses.into_pyarray(py), found.gradients.into_pyarray(py).into_any()))
+            }
+        }
+    }
+
+    /// Plan, metric and loss of every row.
+    fn explain<'py>(
+        &self,
+        py: Python<'py>,
+        log_predictions: PyReadonlyArray2<'py, f64>,
+        truth: Arrays<'py>,
+    ) -> PyResult<Explained<'py>> {
+        let truth = targets(self.labels(), &truth)?;
+        let logs: Array2<f64> = log_predictions.as_array().to_owned();
+        let found = run(py, |_| self.double.explain(logs.view(), &truth))?;
+        let found = found.map_err(|error| from_library("predictions", error))?;
+        let row = |row: robust_ot::loss::LossPlan| {
+            (row.plan.into_pyarray(py), row.metric.into_pyarray(py), row.loss)
+        };
+        Ok(found.into_iter().map(row).collect())
+    }
+}

@@ -1,0 +1,109 @@
+//! Metric sets and groups from their Python names.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use robust_ot::{Grouping, MetricSet, Prior, SetParameters};
+
+use crate::arrays::{matrix, vector};
+use crate::error::from_library;
+
+/// What every function that takes a metric takes, as the tuple (metric, k, rho, lam, prior, groups, grouping, seed).
+pub struct MetricArguments<'py> {
+    metric: String,
+    k: u32,
+    rho: f64,
+    lam: f64,
+    prior: Option<Bound<'py, PyAny>>,
+    groups: Option<usize>,
+    grouping: Bound<'py, PyAny>,
+    seed: u64,
+}
+
+impl<'py> MetricArguments<'py> {
+    /// Checks the types.
+    pub fn new(arguments: &Bound<'py, PyTuple>) -> PyResult<Self> {
+        let item = |at: usize| arguments.get_item(at);
+        Ok(Self {
+            metric: argument(&item(0)?, "metric", "the name of a metric set")?,
+            k: argument(&item(1)?, "k", "between 1 and 2^29")?,
+            rho: argument(&item(2)?, "rho", "a number of at least 1 (or inf)")?,
+            lam: argument(&item(3)?, "lam", "a positive number")?,
+            prior: Some(item(4)?).filter(|prior| !prior.is_none()),
+            groups: argument(&item(5)?, "groups", "a whole number of at least 1, or None")?,
+            grouping: item(6)?,
+            seed: argument(&item(7)?, "seed", "a whole number that is not negative")?,
+        })
+    }
+
+    /// The set.
+    pub fn set(&self) -> PyResult<MetricSet> {
+        let prior = self.prior.as_ref().map(prior).transpose()?;
+        let parameters = SetParameters { k: self.k, rho: self.rho, lambda: self.lam, prior };
+        MetricSet::named(&self.metric, parameters).map_err(|error| from_library("", error))
+    }
+
+    /// The groups of so many features.
+    pub fn grouping(&self, features: usize) -> PyResult<Grouping> {
+        let found = match (self.grouping.extract::<String>(), self.groups) {
+            (Ok(how), None) if how == "contiguous" => Ok(Grouping::none(features)),
+            (Ok(how), Some(r)) if how == "contiguous" => Grouping::contiguous(features, r),
+            (Ok(how), Some(r)) if how == "interleaved" => Grouping::interleaved(features, r),
+            (Ok(how), Some(r)) if how == "random" => Grouping::random(features, r, self.seed),
+            (Ok(how), None) if how == "interleaved" || how == "random" => {
+                return Err(PyValueError::new_err(format!("grouping '{how}' needs groups, but it is None")));
+            }
+            (Ok(other), _) => {
+                let rule = "contiguous, interleaved, random or an array with one group index a feature";
+                return Err(PyValueError::new_err(format!("grouping must be {rule}, but is '{other}'")));
+            }
+            (Err(_), groups) => return explicit(&self.grouping, groups, features),
+        };
+        found.map_err(|error| from_library("", error))
+    }
+}
+
+fn explicit(indices: &Bound<'_, PyAny>, groups: Option<usize>, features: usize) -> PyResult<Grouping> {
+    let numbers = vector(indices, "grouping")?;
+    let whole = numbers.iter().map(|&x| (x >= 0.0 && x.fract() == 0.0 && x < 1e15).then_some(x as usize));
+    let Some(assignment) = whole.collect::<Option<Vec<_>>>() else {
+        return Err(PyValueError::new_err("grouping must be whole numbers from 0 on, but one is not"));
+    };
+    if assignment.len() != features {
+        let found = assignment.len();
+        return Err(PyValueError::new_err(format!(
+            "grouping must have one group index a feature, {features}, but has {found}"
+        )));
+    }
+    let grouping = Grouping::explicit(assignment).map_err(|error| from_library("", error))?;
+    match groups.filter(|&groups| groups != grouping.groups()) {
+        Some(groups) => Err(PyValueError::new_err(format!(
+            "groups must be the {} groups of grouping or None, but is {groups}",
+            grouping.groups()
+        ))),
+        None => Ok(grouping),
+    }
+}
+
+fn prior(value: &Bound<'_, PyAny>) -> PyResult<Prior> {
+    match value.extract::<String>().as_deref() {
+        Ok("eye") => Ok(Prior::Eye),
+        Ok("ones") => Ok(Prior::Ones),
+        Ok(other) => {
+            Err(PyValueError::new_err(format!("prior must be 'eye', 'ones' or a matrix, but is '{other}'")))
+        }
+        Err(_) => Ok(Prior::Matrix(matrix(value, "prior")?)),
+    }
+}
+
+/// A value of its type, or a `ValueError` with its name.
+pub fn argument<'a, 'py, T: FromPyObject<'a, 'py>>(
+    value: &'a Bound<'py, PyAny>,
+    name: &str,
+    rule: &str,
+) -> PyResult<T> {
+    value.extract().map_err(|_| {
+        let shown = value.repr().map_or_else(|_| "something else".to_owned(), |shown| shown.to_string());
+        PyValueError::new_err(format!("{name} must be {rule}, but is {shown}"))
+    })
+}

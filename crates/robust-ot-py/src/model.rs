@@ -1,0 +1,128 @@
+//! A trained model, in memory and in the file that `rot train` writes.
+
+use std::path::PathBuf;
+
+use ndarray::Array2;
+use numpy::{PyArray1, PyArray2, ToPyArray};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use robust_ot::learn::{Model as Trained, Output};
+
+use crate::arrays::features;
+use crate::error::from_library;
+use crate::targets::{Arrays, targets};
+use crate::threads::run;
+
+/// h = softmax (or sigmoid) of X W + b.
+#[pyclass(frozen, module = "robust_ot._core")]
+pub struct Model {
+    pub model: Trained,
+}
+
+#[pymethods]
+impl Model {
+    /// From the bytes of a model file.
+    #[new]
+    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+        let model = Trained::from_bytes(bytes).map_err(|error| from_library("", error))?;
+        Ok(Self { model })
+    }
+
+    /// The bytes of a model file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.model.to_bytes().map_err(|error| from_library("", error))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        Ok((slf.get_type().into_any(), (slf.get().to_bytes(slf.py())?,)))
+    }
+
+    /// Read a file that `rot train` or `save` wrote.
+    #[staticmethod]
+    fn load(path: PathBuf) -> PyResult<Self> {
+        let model = Trained::load(&path).map_err(|error| from_library("path", error))?;
+        Ok(Self { model })
+    }
+
+    /// Write a file that `rot predict` and `load` read.
+    fn save(&self, path: PathBuf) -> PyResult<()> {
+        self.model.save(&path).map_err(|error| from_library("path", error))
+    }
+
+    /// Features × labels.
+    #[getter]
+    fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<f32>> {
+        self.model.weights().to_pyarray(py)
+    }
+
+    /// One number a label, if there is a bias.
+    #[getter]
+    fn bias<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f32>>> {
+        self.model.bias().map(|bias| bias.to_pyarray(py))
+    }
+
+    #[getter]
+    fn label_names(&self) -> Vec<String> {
+        self.model.label_names().to_vec()
+    }
+
+    #[getter]
+    fn label_vectors<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray2<f64>>> {
+        self.model.label_vectors.as_ref().map(|vectors| vectors.to_pyarray(py))
+    }
+
+    /// Whether labels share one unit of probability.
+    #[getter]
+    fn softmax(&self) -> bool {
+        self.model.output() == Output::Softmax
+    }
+
+    /// The part of a row's largest probability from which on labels count as its answer.
+    #[getter]
+    fn threshold(&self) -> Option<f64> {
+        self.model.about.threshold
+    }
+
+    /// How it was trained, as JSON.
+    #[getter]
+    fn about(&self) -> PyResult<String> {
+        serde_json::to_string(&self.model.about)
+            .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))
+    }
+
+    /// X W + b.
+    fn logits<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let rows = features(x)?;
+        let found = run(py, |_| self.model.logits(rows))?.map_err(|error| from_library("X", error))?;
+        Ok(found.to_pyarray(py))
+    }
+
+    /// The probability of every label.
+    fn probabilities<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let rows = features(x)?;
+        let found = run(py, |_| self.model.probabilities(rows))?.map_err(|error| from_library("X", error))?;
+        Ok(found.to_pyarray(py))
+    }
+
+    /// The mean worst metric between the predictions for some rows and their truths.
+    fn mean_metric<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+        truth: Arrays<'py>,
+    ) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+        let rows = features(x)?;
+        let truth = targets(self.model.label_names().len(), &truth)?;
+        let found: Option<Array2<f64>> = run(py, |_| {
+            let probabilities = self.model.probabilities(rows)?;
+            rot_cli::mean_metric(&self.model, &probabilities, &truth)
+        })?
+        .map_err(|error| from_library("X", error))?;
+        Ok(found.map(|metric| metric.to_pyarray(py)))
+    }
+}

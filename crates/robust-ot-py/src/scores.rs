@@ -1,0 +1,86 @@
+//! How good predictions are.
+
+use ndarray::Array2;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use robust_ot::learn::Scores;
+use robust_ot::score;
+
+use crate::arrays::matrix;
+use crate::error::from_library;
+use crate::targets::{Arrays, targets};
+use crate::threads::run;
+
+/// (auc, average precision, labels counted, labels left out).
+#[pyfunction]
+pub fn rank<'py>(
+    py: Python<'py>,
+    values: &Bound<'py, PyAny>,
+    truth: Arrays<'py>,
+) -> PyResult<(f64, f64, usize, usize)> {
+    let values = matrix(values, "scores")?;
+    let truth = targets(values.ncols(), &truth)?;
+    let found =
+        run(py, |_| score::rank(values.view(), &truth))?.map_err(|error| from_library("scores", error))?;
+    Ok((found.auc, found.average_precision, found.counted, found.excluded))
+}
+
+/// The share of the k best labels that are true.
+#[pyfunction]
+pub fn precision_at<'py>(
+    py: Python<'py>,
+    values: &Bound<'py, PyAny>,
+    truth: Arrays<'py>,
+    k: usize,
+) -> PyResult<f64> {
+    let values = matrix(values, "scores")?;
+    let truth = targets(values.ncols(), &truth)?;
+    run(py, |_| score::precision_at(values.view(), &truth, k))?.map_err(|error| from_library("scores", error))
+}
+
+/// The cost of the k best labels, or of the whole prediction without k.
+#[pyfunction]
+#[pyo3(signature = (values, truth, vectors, k=None))]
+pub fn top_cost<'py>(
+    py: Python<'py>,
+    values: &Bound<'py, PyAny>,
+    truth: Arrays<'py>,
+    vectors: &Bound<'py, PyAny>,
+    k: Option<usize>,
+) -> PyResult<f64> {
+    let (values, vectors) = (matrix(values, "scores")?, matrix(vectors, "label_vectors")?);
+    let truth = targets(values.ncols(), &truth)?;
+    let found = run(py, |_| match k {
+        Some(k) => score::top_cost(values.view(), &truth, vectors.view(), k),
+        None => score::expected_cost(values.view(), &truth, vectors.view()),
+    })?;
+    found.map_err(|error| from_library("scores", error))
+}
+
+/// All scores there are, as `rot evaluate` gives them.
+#[pyfunction]
+#[pyo3(signature = (probabilities, truth, vectors=None))]
+pub fn scores<'py>(
+    py: Python<'py>,
+    probabilities: &Bound<'py, PyAny>,
+    truth: Arrays<'py>,
+    vectors: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let probabilities = matrix(probabilities, "probabilities")?;
+    let vectors: Option<Array2<f64>> = vectors.map(|vectors| matrix(vectors, "label_vectors")).transpose()?;
+    let truth = targets(probabilities.ncols(), &truth)?;
+    let found = run(py, |_| Scores::of(probabilities.view(), &truth, vectors.as_ref()))?;
+    let Scores { auc, map, accuracy, precision_at_3, precision_at_5, semantic_cost, .. } =
+        found.map_err(|error| from_library("probabilities", error))?;
+    let all = PyDict::new(py);
+    let named = [
+        ("auc", auc),
+        ("map", map),
+        ("accuracy", Some(accuracy)),
+        ("precision_at_3", precision_at_3),
+        ("precision_at_5", precision_at_5),
+        ("semantic_cost", semantic_cost),
+    ];
+    named.into_iter().try_for_each(|(name, score)| all.set_item(name, score))?;
+    Ok(all)
+}

@@ -1,0 +1,185 @@
+//! A robust distance, its bounds, its plan and its metric.
+
+use ndarray::{Array1, Array2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, ToPyArray};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use robust_ot::{Grouping, PlanEntry};
+
+use crate::arrays::{matrix, vector};
+use crate::threads::run;
+
+/// What a solve found; `robust_ot.Solution` tells it to people.
+#[pyclass(frozen, module = "robust_ot._core")]
+pub struct Solution {
+    /// value, `lower_bound`, gap, `relative_gap`, `transport_cost`, `unregularised_value`.
+    numbers: [f64; 6],
+    /// iterations, oracle calls, source points, target points.
+    counts: [usize; 4],
+    status: String,
+    metric: Array2<f64>,
+    moment: Array2<f64>,
+    potentials: (Array1<f64>, Array1<f64>),
+    history: Vec<(usize, f64, f64)>,
+    groups: Vec<usize>,
+    plan: Plan,
+}
+
+/// Where the plan is.
+enum Plan {
+    /// In the solution of the library, written out when it is asked for.
+    Solved(Box<robust_ot::Solution>),
+    /// Written out, as it comes from a pickle.
+    Written(Vec<PlanEntry>),
+}
+
+/// The plan as rows, columns and masses.
+type Entries<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>);
+
+impl Solution {
+    pub fn new(solved: robust_ot::Solution, shape: (usize, usize), grouping: &Grouping) -> Self {
+        let robust_ot::Solution { value, lower_bound, gap, relative_gap, .. } = solved;
+        Self {
+            numbers: [
+                value,
+                lower_bound,
+                gap,
+                relative_gap,
+                solved.transport_cost,
+                solved.unregularised_value,
+            ],
+            counts: [solved.iterations, solved.oracle_calls, shape.0, shape.1],
+            status: solved.status.name().to_owned(),
+            metric: solved.metric.clone(),
+            moment: solved.moment.clone(),
+            potentials: (solved.source_potential.clone(), solved.target_potential.clone()),
+            history: solved
+                .history
+                .iter()
+                .map(|step| (step.iteration, step.value, step.lower_bound))
+                .collect(),
+            groups: grouping.assignment().to_vec(),
+            plan: Plan::Solved(Box::new(solved)),
+        }
+    }
+
+    fn entries(&self, py: Python<'_>) -> PyResult<Vec<PlanEntry>> {
+        match &self.plan {
+            Plan::Solved(solved) => run(py, |_| solved.plan()),
+            Plan::Written(entries) => Ok(entries.clone()),
+        }
+    }
+}
+
+#[pymethods]
+impl Solution {
+    /// From the parts that `parts` gives.
+    #[new]
+    fn from_parts(parts: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let item = |at: usize| parts.get_item(at);
+        let (rows, columns, masses): (Vec<usize>, Vec<usize>, Vec<f64>) = item(8)?.extract()?;
+        let entries = rows.into_iter().zip(columns).zip(masses);
+        Ok(Self {
+            numbers: item(0)?.extract()?,
+            counts: item(1)?.extract()?,
+            status: item(2)?.extract()?,
+            metric: matrix(&item(3)?, "metric")?,
+            moment: matrix(&item(4)?, "moment")?,
+            potentials: {
+                let (f, g): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item(5)?.extract()?;
+                (vector(&f, "potentials")?, vector(&g, "potentials")?)
+            },
+            history: item(6)?.extract()?,
+            groups: item(7)?.extract()?,
+            plan: Plan::Written(
+                entries.map(|((row, column), mass)| PlanEntry { row, column, mass }).collect(),
+            ),
+        })
+    }
+
+    /// Everything, with the plan written out.
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        (
+            self.numbers,
+            self.counts,
+            &self.status,
+            self.metric.to_pyarray(py),
+            self.moment.to_pyarray(py),
+            (self.potentials.0.to_pyarray(py), self.potentials.1.to_pyarray(py)),
+            self.history.clone(),
+            self.groups.clone(),
+            self.sparse(py)?,
+        )
+            .into_pyobject(py)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let parts = slf.get().parts(slf.py())?;
+        Ok((slf.get_type().into_any(), (parts,).into_pyobject(slf.py())?))
+    }
+
+    #[getter]
+    fn numbers(&self) -> [f64; 6] {
+        self.numbers
+    }
+
+    #[getter]
+    fn counts(&self) -> [usize; 4] {
+        self.counts
+    }
+
+    #[getter]
+    fn status(&self) -> &str {
+        &self.status
+    }
+
+    #[getter]
+    fn metric<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<f64>> {
+        self.metric.to_pyarray(py)
+    }
+
+    #[getter]
+    fn moment<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<f64>> {
+        self.moment.to_pyarray(py)
+    }
+
+    #[getter]
+    fn potentials<'py>(&self, py: Python<'py>) -> (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>) {
+        (self.potentials.0.to_pyarray(py), self.potentials.1.to_pyarray(py))
+    }
+
+    /// (iteration, value, lower bound) after every iteration.
+    #[getter]
+    fn history(&self) -> Vec<(usize, f64, f64)> {
+        self.history.clone()
+    }
+
+    /// The group of every feature.
+    #[getter]
+    fn groups(&self) -> Vec<usize> {
+        self.groups.clone()
+    }
+
+    /// The plan, points × points.
+    fn dense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let plan = match &self.plan {
+            Plan::Solved(solved) => run(py, |_| solved.dense_plan())?,
+            Plan::Written(entries) => {
+                let mut plan = Array2::zeros((self.counts[2], self.counts[3]));
+                entries.iter().for_each(|entry| plan[[entry.row, entry.column]] += entry.mass);
+                plan
+            }
+        };
+        Ok(plan.into_pyarray(py))
+    }
+
+    /// The plan as rows, columns and masses.
+    fn sparse<'py>(&self, py: Python<'py>) -> PyResult<Entries<'py>> {
+        let entries = self.entries(py)?;
+        let indices = |pick: fn(&PlanEntry) -> usize| {
+            entries.iter().map(|entry| pick(entry) as i64).collect::<Vec<_>>().into_pyarray(py)
+        };
+        let masses = entries.iter().map(|entry| entry.mass).collect::<Vec<_>>().into_pyarray(py);
+        Ok((indices(|entry| entry.row), indices(|entry| entry.column), masses))
+    }
+}

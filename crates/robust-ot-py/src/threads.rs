@@ -1,0 +1,117 @@
+//! Where work runs: on a pool of this process, with the interpreter free and Ctrl-C heard.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use robust_ot::Interrupt;
+
+/// How often a wait looks for signals.
+const LOOK: Duration = Duration::from_millis(50);
+/// More threads than any machine has use for.
+const MOST_THREADS: usize = 1024;
+
+/// The pool and the process it belongs to: threads do not survive a fork.
+struct Pool {
+    process: u32,
+    threads: Option<usize>,
+    running: Option<Arc<ThreadPool>>,
+}
+
+// Locked only by threads that hold the GIL and do not give it up meanwhile, as one that forks does: no child inherits it locked.
+static POOL: Mutex<Pool> = Mutex::new(Pool { process: 0, threads: None, running: None });
+
+/// The pool of this process.
+fn pool() -> PyResult<Arc<ThreadPool>> {
+    let mut found = locked(&POOL);
+    let process = std::process::id();
+    if found.process != process {
+        // The parent's pool has no threads here; joining them would wait for ever.
+        std::mem::forget(found.running.take());
+        found.process = process;
+    }
+    if let Some(pool) = &found.running {
+        return Ok(Arc::clone(pool));
+    }
+    let pool = ThreadPoolBuilder::new().num_threads(found.threads.unwrap_or(0)).build();
+    let pool =
+        Arc::new(pool.map_err(|error| PyRuntimeError::new_err(format!("no threads to work with: {error}")))?);
+    found.running = Some(Arc::clone(&pool));
+    Ok(pool)
+}
+
+/// Fix the number of threads that later calls use; None for all cores.
+#[pyfunction]
+#[pyo3(signature = (threads=None))]
+pub fn set_threads(threads: Option<usize>) -> PyResult<()> {
+    if let Some(wrong) = threads.filter(|threads| !(1..=MOST_THREADS).contains(threads)) {
+        let rule = format!("at least 1 and at most {MOST_THREADS}");
+        return Err(PyValueError::new_err(format!("threads must be {rule}, but is {wrong}")));
+    }
+    let mut found = locked(&POOL);
+    found.threads = threads;
+    // Whoever works on the old pool still holds it.
+    found.running = None;
+    Ok(())
+}
+
+/// The number of threads that calls use.
+#[pyfunction]
+pub fn get_threads() -> PyResult<usize> {
+    Ok(pool()?.current_num_threads())
+}
+
+/// What a worker leaves for the thread that waits.
+struct Answer<R> {
+    value: Mutex<Option<thread::Result<R>>>,
+    there: Condvar,
+}
+
+/// Runs work on the pool. Meanwhile other Python threads run, and Ctrl-C raises the interrupt that the work is handed and
+/// comes out as `KeyboardInterrupt`.
+pub fn run<R: Send>(py: Python<'_>, work: impl FnOnce(&Interrupt) -> R + Send) -> PyResult<R> {
+    let (pool, interrupt) = (pool()?, Interrupt::default());
+    let answer = Answer { value: Mutex::new(None), there: Condvar::new() };
+    let mut stopped = None;
+    pool.in_place_scope(|scope| {
+        scope.spawn(|_| {
+            let value = catch_unwind(AssertUnwindSafe(|| work(&interrupt)));
+            *locked(&answer.value) = Some(value);
+            answer.there.notify_one();
+        });
+        while !py.detach(|| answer.wait()) {
+            if stopped.is_none()
+                && let Err(error) = py.check_signals()
+            {
+                interrupt.raise();
+                stopped = Some(error);
+            }
+        }
+    });
+    let value = locked(&answer.value).take().expect("the worker has left its answer");
+    match (value, stopped) {
+        (Err(panic), _) => resume_unwind(panic),
+        (Ok(_), Some(error)) => Err(error),
+        (Ok(value), None) => Ok(value),
+    }
+}
+
+impl<R> Answer<R> {
+    /// Waits for it, but no longer than until the next look for signals; returns whether it is there.
+    fn wait(&self) -> bool {
+        let value = locked(&self.value);
+        if value.is_some() {
+            return true;
+        }
+        let (value, _) = self.there.wait_timeout(value, LOOK).unwrap_or_else(PoisonError::into_inner);
+        value.is_some()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

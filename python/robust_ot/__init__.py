@@ -1,0 +1,65 @@
+"""Robust optimal transport: compare distributions under the worst metric of a family, and learn with it.
+
+The functions take and give numpy arrays and need nothing else. :class:`RobustOTClassifier` needs scikit-learn,
+:class:`robust_ot.torch.RobustOTLoss` needs torch, :mod:`robust_ot.plot` needs matplotlib; none is imported before it is used.
+
+Examples
+--------
+>>> import numpy as np, robust_ot
+>>> before = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]])
+>>> after = np.array([[0.1, 3.0], [1.0, 4.0], [2.0, 3.1]])
+>>> solution = robust_ot.distance(before, after)
+>>> bool(solution.lower_bound <= solution.value)
+True
+>>> int(solution.feature_weights.argmax())  # the second feature is what changed
+1
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from robust_ot import score
+from robust_ot._core import __version__, get_threads, set_threads
+from robust_ot._distance import Distances, distance, pairwise
+from robust_ot._loss import loss_gradient
+from robust_ot._plain import emd, emd2, sinkhorn, sinkhorn2
+from robust_ot._solution import Solution
+from robust_ot._vectors import label_vectors, read_vec
+from robust_ot._warning import ConvergenceWarning
+
+if TYPE_CHECKING:
+    from robust_ot._classifier import RobustOTClassifier
+
+__all__ = [
+    "ConvergenceWarning",
+    "Distances",
+    "RobustOTClassifier",
+    "Solution",
+    "__version__",
+    "distance",
+    "emd",
+    "emd2",
+    "get_threads",
+    "label_vectors",
+    "loss_gradient",
+    "pairwise",
+    "read_vec",
+    "score",
+    "set_threads",
+    "sinkhorn",
+    "sinkhorn2",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs scikit-learn when it is first asked for."""
+    if name == "RobustOTClassifier":
+        from robust_ot._classifier import RobustOTClassifier
+
+        return RobustOTClassifier
+    raise AttributeError(f"module 'robust_ot' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,520 @@
+"""A scikit-learn classifier for one label a row or many."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from robust_ot import _core
+from robust_ot._targets import Targets, as_targets
+from robust_ot._vectors import label_vectors as read_label_vectors
+
+#: Parameters that are options of ``rot train`` by the same name, but for random_state, which is --seed.
+_OPTIONS = (
+    "loss",
+    "mix_ce",
+    "mix_ot",
+    "k",
+    "rho",
+    "lam",
+    "prior",
+    "grouping",
+    "entropy",
+    "oracle_entropy",
+    "fw_iterations",
+    "sinkhorn_iterations",
+    "geometry",
+    "target_transport",
+    "target_temperature",
+    "target_metric",
+    "target_geometry",
+    "label_smoothing",
+    "optimizer",
+    "momentum",
+    "lr",
+    "schedule",
+    "batch",
+    "epochs",
+    "weight_decay",
+    "bias",
+    "validation",
+    "patience",
+)
+#: Training rows that ``metric_`` is a mean over.
+_METRIC_ROWS = 50
+
+
+class RobustOTClassifier(ClassifierMixin, BaseEstimator):
+    r"""A linear model trained with robust optimal transport between its predictions and the true labels.
+
+    Predictions are softmax(X W + b). The default loss is cross-entropy + 5 · W_P, where W_P is the robust distance from a
+    prediction to its true labels with the label vectors as points, so that mistakes become near misses. Parameters are the
+    options of ``rot train``, and so are models: :meth:`save` writes what ``rot predict`` reads, :meth:`load` reads what
+    ``rot train`` writes.
+
+    Parameters
+    ----------
+    loss : {'mix', 'ce', 'bce', 'p', 'p-power', 'kl', 'ds', 'w2', 'features', 'srw', 'rkp'}
+        The loss; a metric's name trains with its transport alone unless ``mix_ce`` is given.
+    label_vectors : array-like of shape (L, d), mapping, path, optional
+        The geometry of the labels: one row a label in the order of ``classes_``, a mapping from name to vector, or a file of
+        word vectors. One-hot without it.
+    mix_ce, mix_ot : float, optional
+        Weights of cross-entropy and of transport; 1 and 5 with ``mix``, 0 and 1 with a metric's name.
+    k, rho, lam, prior
+        Parameters of the metric set, as for :func:`robust_ot.distance`; a prior may also be a path.
+    groups : int or 'auto'
+        Number of groups of the label vectors' features; ``auto`` is 10 where the metric would be large without.
+    grouping : {'contiguous', 'interleaved', 'random'} or path, optional
+        How they are grouped.
+    entropy : float
+        Weight of the entropy of the plan in the loss.
+    oracle_entropy : float, optional
+        Regularisation of the linear problems inside, where it is not ``entropy``.
+    fw_iterations, sinkhorn_iterations : int
+        Iterations of each loss and of each linear problem; rows with one label need none.
+    geometry, target_geometry : {'names', 'rows'}
+        Whether the label vectors or the training rows say which labels are near, for the loss and for targets.
+    target_transport, target_temperature, target_metric
+        How much of each true label's mass moves to its neighbours in the targets of cross-entropy, how far, and by which metric.
+    label_smoothing : float
+        Part of the targets that is spread over all labels alike.
+    standardize : bool
+        Scale features to mean 0 and variance 1, as a part of the model; sparse ones are scaled only.
+    optimizer : {'adam', 'sgd'}
+        How gradients become steps.
+    momentum : float, optional
+        Of ``sgd``.
+    lr : float, optional
+        Learning rate; 0.001 with ``adam``, 0.1 with ``sgd``.
+    schedule : {'constant', 'linear', 'cosine'}
+        How the learning rate falls.
+    batch : int, optional
+        Rows a step; 150, or a tenth of the rows where those are fewer than 1500.
+    epochs : int, optional
+        The most passes over the data; 200 where rows are held out or fewer than 200, else 30.
+    weight_decay : float
+        λ in λ‖W‖².
+    bias : bool
+        Whether every label has a bias.
+    validation : float, optional
+        Part of the rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are kept. 0.1 of at
+        least 200 rows without it.
+    patience : int, optional
+        Epochs without a better AUC on the rows held out before training stops; 20 without it.
+    random_state : int, RandomState or None
+        Of the order of rows, of rows held out and of random groups. The same number gives the same model, bit for bit,
+        whatever the number of threads.
+    verbose : bool
+        Print a line an epoch.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (L,)
+        The classes; the columns of y where it is a 0/1 matrix.
+    coef_ : ndarray of shape (L, d)
+        Weights, for features after ``standardize``.
+    intercept_ : ndarray of shape (L,)
+        Biases.
+    n_iter_ : int
+        Epochs that were run.
+    history_ : list of dict
+        ``epoch``, ``loss``, ``seconds`` and ``validation_auc`` of every epoch.
+    metric_ : ndarray of shape (r, r) or None
+        The mean worst metric between predictions and truths of up to 50 training rows.
+    threshold_ : float or None
+        Where rows may have several labels: the part of a row's largest probability (with ``bce``, the probability) from
+        which on :meth:`predict` counts a label, chosen by F1 on training rows.
+    n_features_in_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from robust_ot import RobustOTClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(3, size=300)
+    >>> X = rng.normal(size=(300, 5)) + 2 * np.eye(3, 5)[y]
+    >>> vectors = {"0": [1.0, 0.0], "1": [0.9, 0.4], "2": [-1.0, 0.0]}
+    >>> model = RobustOTClassifier(label_vectors=vectors, lr=0.02).fit(X, y)
+    >>> bool(model.score(X, y) > 0.75)
+    True
+    """
+
+    def __init__(
+        self,
+        loss: str = "mix",
+        *,
+        label_vectors: ArrayLike | Mapping[str, ArrayLike] | str | os.PathLike[str] | None = None,
+        mix_ce: float | None = None,
+        mix_ot: float | None = None,
+        k: int = 1,
+        rho: float = 2.0,
+        lam: float = 1.0,
+        prior: str | os.PathLike[str] | None = None,
+        groups: int | str = "auto",
+        grouping: str | os.PathLike[str] | None = None,
+        entropy: float = 0.02,
+        oracle_entropy: float | None = None,
+        fw_iterations: int = 1,
+        sinkhorn_iterations: int = 10,
+        geometry: str = "names",
+        target_transport: float = 0.0,
+        target_temperature: float = 0.3,
+        target_metric: str = "w2",
+        target_geometry: str | None = None,
+        label_smoothing: float = 0.0,
+        standardize: bool = False,
+        optimizer: str = "adam",
+        momentum: float | None = None,
+        lr: float | None = None,
+        schedule: str = "constant",
+        batch: int | None = None,
+        epochs: int | None = None,
+        weight_decay: float = 0.0,
+        bias: bool = True,
+        validation: float | None = None,
+        patience: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.label_vectors = label_vectors
+        self.mix_ce = mix_ce
+        self.mix_ot = mix_ot
+        self.k = k
+        self.rho = rho
+        self.lam = lam
+        self.prior = prior
+        self.groups = groups
+        self.grouping = grouping
+        self.entropy = entropy
+        self.oracle_entropy = oracle_entropy
+        self.fw_iterations = fw_iterations
+        self.sinkhorn_iterations = sinkhorn_iterations
+        self.geometry = geometry
+        self.target_transport = target_transport
+        self.target_temperature = target_temperature
+        self.target_metric = target_metric
+        self.target_geometry = target_geometry
+        self.label_smoothing = label_smoothing
+        self.standardize = standardize
+        self.optimizer = optimizer
+        self.momentum = momentum
+        self.lr = lr
+        self.schedule = schedule
+        self.batch = batch
+        self.epochs = epochs
+        self.weight_decay = weight_decay
+        self.bias = bias
+        self.validation = validation
+        self.patience = patience
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> RobustOTClassifier:
+        """Train on rows X with labels y.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Features.
+        y : array-like of shape (n,), or 0/1 matrix of shape (n, L)
+            One class a row, or every label of a row.
+
+        Returns
+        -------
+        RobustOTClassifier
+            This estimator.
+        """
+        names = getattr(y, "columns", None)
+        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32))
+        X, targets = _labelled(X, self._learn_classes(y, names))
+        rows = _rows(X)
+        model, history, notes = _core.fit(
+            rows, targets, self._names, self._vectors(), self._options(), self.standardize, self._telling()
+        )
+        for note in notes:
+            warnings.warn(note, UserWarning, stacklevel=2)
+        self._learner: Any = None
+        self._take(model, history)
+        few = len(targets[0]) - 1 if len(targets[0]) <= _METRIC_ROWS else _METRIC_ROWS
+        first = (targets[0][: few + 1], targets[1][: targets[0][few]])
+        self.metric_ = model.mean_metric(_rows(X[:few]), first)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> RobustOTClassifier:
+        """Make one pass over some rows, going on from the passes before.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Features.
+        y : array-like of shape (n,), or 0/1 matrix of shape (n, L)
+            One class a row, or every label of a row.
+        classes : array-like of shape (L,), optional
+            All classes there are; needed in the first call unless y is a matrix.
+
+        Returns
+        -------
+        RobustOTClassifier
+            This estimator.
+        """
+        first = not hasattr(self, "classes_")
+        for name, usual in (("geometry", "names"), ("target_metric", "w2"), ("standardize", False)):
+            value = getattr(self, name)
+            if value != usual:
+                raise ValueError(f"{name} must be {usual!r} for partial_fit, which does not see all rows, but is {value!r}")
+        names = getattr(y, "columns", None)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32), reset=first
+        )
+        if first and classes is None and getattr(y, "ndim", 1) == 1:
+            raise ValueError("classes must be given in the first call of partial_fit, but is None")
+        targets = self._learn_classes(y, names, classes) if first else self._known_classes(y, classes)
+        X, targets = _labelled(X, targets)
+        rows = _rows(X)
+        if getattr(self, "_learner", None) is None:
+            state = getattr(self, "_learner_state", None)
+            self._learner = _core.Learner(rows, targets, self._names, self._vectors(), self._options(), state)
+        self._learner.learn(rows, targets)
+        self._take(self._learner.model(), self._learner.history())
+        self.metric_ = None
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Compute the logits of every label.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, L), or (n,) for two classes
+            For two classes, the second's logit less the first's.
+        """
+        check_is_fitted(self)
+        logits = self._model.logits(self._checked(X)).astype(np.float64)
+        if not self._multilabel and len(self.classes_) == 2:
+            return np.asarray(logits[:, 1] - logits[:, 0])
+        return logits
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Compute the probability of every label; rows sum to one, but for ``bce`` where they may have several labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, L)
+            Probabilities.
+        """
+        check_is_fitted(self)
+        probabilities = self._model.probabilities(self._checked(X))
+        if not self._model.softmax and not self._multilabel:
+            # Of several classes exactly one is true.
+            probabilities /= np.maximum(probabilities.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return probabilities
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the class of every row, or its labels as a 0/1 matrix.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, L)
+            The most probable class; where rows may have several labels, those with at least ``threshold_`` of the row's
+            largest probability, or with ``bce`` at least that probability.
+        """
+        check_is_fitted(self)
+        if not self._multilabel:
+            decision = self.decision_function(X)
+            best = (decision > 0).astype(np.intp) if decision.ndim == 1 else decision.argmax(axis=1)
+            return np.asarray(self.classes_[best])
+        probabilities = self.predict_proba(X)
+        largest = probabilities.max(axis=1, keepdims=True) if self._model.softmax else 1.0
+        return np.asarray(probabilities >= self.threshold_ * largest).astype(np.int64)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that ``rot predict``, ``rot evaluate`` and :meth:`load` read.
+
+        Parameters
+        ----------
+        path : path
+            The file, ``.safetensors`` by custom.
+        """
+        check_is_fitted(self)
+        self._model.save(os.fspath(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> RobustOTClassifier:
+        """Read a model that :meth:`save` or ``rot train`` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        RobustOTClassifier
+            A fitted estimator, with the loss it was trained with.
+        """
+        model = _core.Model.load(os.fspath(path))
+        about = json.loads(model.about)
+        taken = ("loss", "label_smoothing", "target_transport", "target_temperature")
+        estimator = cls(label_vectors=model.label_vectors, **{name: about[name] for name in taken if about[name] != ""})
+        names = model.label_names
+        whole = all(name.isdigit() and str(int(name)) == name for name in names)
+        estimator.classes_ = np.array([int(name) for name in names] if whole else names)
+        estimator._names = names
+        estimator._multilabel = about["threshold"] is not None
+        estimator.n_features_in_ = model.weights.shape[0]
+        estimator.metric_ = None
+        estimator._learner = None
+        estimator._take(model, [])
+        estimator.n_iter_ = about["epochs"]
+        return estimator
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        learner = state.pop("_learner", None)
+        if learner is not None:
+            state["_learner_state"] = learner.state()
+        return state
+
+    # Between here and the core.
+
+    def _learn_classes(self, y: Any, names: Any, classes: ArrayLike | None = None) -> Targets:
+        check_classification_targets(y)
+        kind = type_of_target(y)
+        self._multilabel = kind == "multilabel-indicator"
+        if self._multilabel:
+            if names is None and classes is not None:
+                names = np.asarray(classes)
+            self.classes_ = np.arange(y.shape[1]) if names is None else np.asarray(names)
+            self._names = [str(name) for name in self.classes_]
+        elif kind in ("binary", "multiclass"):
+            y = column_or_1d(y, warn=True)
+            self.classes_ = np.unique(y if classes is None else np.asarray(classes))
+            self._names = [str(name) for name in self.classes_]
+            if len(self.classes_) < 2:
+                raise ValueError(f"y must have at least 2 classes, but has the one class {self.classes_[0]}")
+        else:
+            raise ValueError(f"y must be classes or a 0/1 matrix, but is of kind {kind}")
+        return self._known_classes(y, None)
+
+    def _known_classes(self, y: Any, classes: ArrayLike | None) -> Targets:
+        if classes is not None and not self._multilabel and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise ValueError("classes must be those of the first call of partial_fit, but differ")
+        if self._multilabel:
+            return as_targets(y, len(self.classes_))
+        y = column_or_1d(y)
+        places = np.searchsorted(self.classes_, y)
+        unknown = (places == len(self.classes_)) | (self.classes_[np.minimum(places, len(self.classes_) - 1)] != y)
+        if unknown.any():
+            raise ValueError(f"y must hold known classes, but one label is {y[unknown][0]}")
+        return as_targets(places)
+
+    def _vectors(self) -> NDArray[np.float64] | None:
+        """Return one vector of length one a label."""
+        given = self.label_vectors
+        if given is None:
+            return None
+        if isinstance(given, (str, os.PathLike)):
+            vectors, missing = read_label_vectors(given, self._names)
+        elif isinstance(given, Mapping):
+            found = {str(name): vector for name, vector in given.items()}
+            missing = [name for name in self._names if name not in found]
+            if not missing:
+                vectors = np.array([np.asarray(found[name], dtype=np.float64) for name in self._names])
+        else:
+            vectors, missing = np.asarray(given, dtype=np.float64), []
+            if vectors.ndim != 2 or len(vectors) != len(self._names):
+                raise ValueError(
+                    f"label_vectors must have one row a label, {len(self._names)}, but has shape {vectors.shape}"
+                )
+        if not missing:
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            missing = [name for name, length in zip(self._names, lengths, strict=True) if length == 0]
+        if missing:
+            shown = ", ".join(missing[:20])
+            raise ValueError(f"label_vectors must have a vector for every label, but {len(missing)} have none: {shown}")
+        return np.asarray(vectors / lengths)
+
+    def _options(self) -> dict[str, Any]:
+        options = {name: getattr(self, name) for name in _OPTIONS}
+        options["groups"] = None if isinstance(self.groups, str) and self.groups == "auto" else self.groups
+        seed = self.random_state
+        if not isinstance(seed, (int, np.integer)):
+            from sklearn.utils import check_random_state
+
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        return {**options, "seed": int(seed)}
+
+    def _telling(self) -> Any:
+        if not self.verbose:
+            return None
+
+        def tell(epoch: int, epochs: int, loss: float, auc: float | None) -> None:
+            validation = "" if auc is None else f", validation AUC {auc:.4f}"
+            print(f"epoch {epoch} of {epochs}: loss {loss:.6f}{validation}")
+
+        return tell
+
+    def _take(self, model: _core.Model, history: list[dict[str, float]]) -> None:
+        self._model = model
+        self.coef_ = np.ascontiguousarray(model.weights.T)
+        bias = model.bias
+        self.intercept_ = np.zeros(len(self._names), dtype=np.float32) if bias is None else bias
+        self.history_ = history
+        self.n_iter_ = len(history)
+        self.threshold_ = model.threshold if model.threshold is not None else (0.5 if self._multilabel else None)
+
+    def _checked(self, X: Any) -> Any:
+        return _rows(validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False))
+
+
+def _labelled(X: Any, targets: Targets) -> tuple[Any, Targets]:
+    """Leave out rows without a label, which no loss here can learn from, and say so."""
+    starts, indices = targets
+    has = np.diff(starts) > 0
+    if has.all():
+        return X, targets
+    if not has.any():
+        raise ValueError("y must give some row a label, but none has one")
+    warnings.warn(f"{int((~has).sum())} of {len(has)} rows have no label and are left out", UserWarning, stacklevel=3)
+    return X[has], (np.concatenate([[0], np.cumsum(np.diff(starts)[has])]).astype(np.int64), indices)
+
+
+def _rows(X: Any) -> Any:
+    """Return what the core takes: an array, or the parts of a sparse matrix with sorted columns."""
+    if not hasattr(X, "tocsr"):
+        return X
+    X = X.tocsr(copy=True)
+    X.sum_duplicates()
+    return (X.indptr, X.indices, X.data, X.shape[1])

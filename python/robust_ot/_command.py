@@ -1,0 +1,19 @@
+"""The command ``rot`` that the wheel installs."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from robust_ot import _core
+
+
+def main() -> int:
+    """Run ``rot`` with the arguments of this process and return its exit code."""
+    # Ctrl-C is the command's own matter, not the interpreter's.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return _core.main(["rot", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,218 @@
+"""Robust distances between two measures and among many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robust_ot import _core
+from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
+from robust_ot._solution import Solution
+from robust_ot._warning import warn_unconverged
+
+Solver = Literal["auto", "classic", "line-search", "corrective"]
+MeasureLike = Union[ArrayLike, tuple[ArrayLike, ArrayLike]]
+
+
+def distance(
+    X: ArrayLike,
+    Y: ArrayLike,
+    a: ArrayLike | None = None,
+    b: ArrayLike | None = None,
+    *,
+    metric: Metric = "p",
+    k: int = 1,
+    rho: float = 2.0,
+    lam: float = 1.0,
+    prior: Prior = None,
+    groups: int | None = None,
+    grouping: Grouping = "contiguous",
+    seed: int = 0,
+    entropy: float = 0.0,
+    solver: Solver = "auto",
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    memory: int | str | None = None,
+) -> Solution:
+    r"""Compute the robust distance between two measures.
+
+    Solves
+
+    .. math:: W = \min_{\gamma \in \Pi(a, b)} \max_{M \in \mathcal{M}} \sum_{ij} \gamma_{ij} (x_i - y_j)^\top M (x_i - y_j)
+              - \mathrm{penalty}(M) + \mathrm{entropy} \sum_{ij} \gamma_{ij} \ln \gamma_{ij}
+
+    and brackets it: ``lower_bound ≤ W ≤ value`` holds however the solve ends.
+
+    Parameters
+    ----------
+    X, Y : array-like of shape (m, d) and (n, d)
+        Source and target points, one a row.
+    a, b : array-like of shape (m,) and (n,), optional
+        Their weights, scaled to sum one; equal where none are given.
+    metric : {'p', 'p-power', 'kl', 'ds', 'features', 'srw', 'rkp', 'w2'}
+        The family of metrics; the distance is taken under its worst member.
+    k : int
+        Exponent of ``p`` and ``p-power`` (2k), or dimensions of ``srw``.
+    rho : float
+        Schatten exponent of ``rkp``, at least 1, or ``inf``.
+    lam : float
+        Strength of the penalty of ``kl``, ``ds`` and ``features``.
+    prior : {'eye', 'ones'} or array-like of shape (r, r), optional
+        Prior metric of ``kl`` (default ``eye``) and ``ds`` (default ``ones``).
+    groups : int, optional
+        Number of feature groups r; every feature is its own without it.
+    grouping : {'contiguous', 'interleaved', 'random'} or array-like of shape (d,)
+        How features are grouped, or the group of every feature.
+    seed : int
+        Of ``grouping='random'``.
+    entropy : float
+        Weight of the entropy of the plan; 0 asks for exact plans.
+    solver : {'auto', 'classic', 'line-search', 'corrective'}
+        Step rule of Frank-Wolfe.
+    tol : float
+        Relative gap at which it has converged.
+    max_iter : int
+        The most oracle calls.
+    memory : int or str, optional
+        The most bytes for costs and plans, or a size such as ``'2GB'``; what does not fit is streamed. Half of what is free
+        without it.
+
+    Returns
+    -------
+    Solution
+        The bounds, the plan, the metric and how it ended.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the gap is wider than ``tol``; it carries the gap.
+
+    See Also
+    --------
+    pairwise : all distances among many measures.
+    emd : plain transport with a given cost matrix.
+
+    Examples
+    --------
+    >>> import numpy as np, robust_ot
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.normal(size=(60, 4)), rng.normal(size=(50, 4))
+    >>> Y[:, 2] += 3
+    >>> robust_ot.distance(X, Y, metric="features", lam=0.1).feature_weights.round(2)
+    array([0., 0., 1., 0.])
+    """
+    found = _core.distance(
+        X,
+        Y,
+        a,
+        b,
+        metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
+        (entropy, solver, tol, max_iter, memory),
+    )
+    if found.status != "converged":
+        gap = found.numbers[3]
+        warn_unconverged(f"distance ended as {found.status} with a relative gap of {gap:.1e} instead of {tol:.1e}", gap)
+    return Solution(found, metric)
+
+
+@dataclass(frozen=True)
+class Distances:
+    """All distances among some measures; numpy takes it for its matrix.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n, n)
+        Upper bounds, the distances.
+    lower_bounds : ndarray of shape (n, n)
+        Lower bounds.
+    relative_gap : float
+        The widest relative gap of a pair.
+    unfinished : int
+        Pairs that did not converge.
+    """
+
+    matrix: NDArray[np.float64]
+    lower_bounds: NDArray[np.float64]
+    relative_gap: float
+    unfinished: int
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the matrix."""
+        return np.array(self.matrix, dtype=dtype)
+
+
+def pairwise(
+    measures: Sequence[MeasureLike],
+    *,
+    metric: Metric = "p",
+    k: int = 1,
+    rho: float = 2.0,
+    lam: float = 1.0,
+    prior: Prior = None,
+    groups: int | None = None,
+    grouping: Grouping = "contiguous",
+    seed: int = 0,
+    entropy: float = 0.0,
+    solver: Solver = "auto",
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    memory: int | str | None = None,
+) -> Distances:
+    """Compute all robust distances among many measures, in parallel.
+
+    The matrix is the same whatever the number of threads. A measure and itself are compared too, since not every metric
+    set gives zero there.
+
+    Parameters
+    ----------
+    measures : sequence of array-like or of (points, weights)
+        Points, one a row, with equal weights or their own.
+    metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter, memory
+        As for :func:`distance`.
+
+    Returns
+    -------
+    Distances
+        The symmetric matrix with its lower bounds.
+
+    Examples
+    --------
+    >>> import numpy as np, robust_ot
+    >>> clouds = [np.array([[0.0, 0.0], [1.0, 1.0]]) + shift for shift in (0.0, 0.1, 2.0)]
+    >>> robust_ot.pairwise(clouds, metric="w2").matrix.round(2)
+    array([[0.  , 0.02, 8.  ],
+           [0.02, 0.  , 7.22],
+           [8.  , 7.22, 0.  ]])
+    """
+    points, weights = [], []
+    for measure in measures:
+        # A tuple is points with their weights; anything else is points.
+        own = measure if isinstance(measure, tuple) and len(measure) == 2 else (measure, None)
+        points.append(own[0])
+        weights.append(own[1])
+    n = len(points)
+    if n < 2:
+        raise ValueError(f"measures must be at least 2, but there {'is' if n == 1 else 'are'} {n}")
+    pairs = [(i, j) for i in range(n) for j in range(i, n)]
+    values, lower, gaps, converged = _core.pairwise(
+        points,
+        weights,
+        pairs,
+        metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
+        (entropy, solver, tol, max_iter, memory),
+    )
+    unfinished, widest = int((~converged).sum()), float(gaps.max())
+    if unfinished:
+        warn_unconverged(f"{unfinished} pairs did not converge; the widest relative gap is {widest:.1e}", widest)
+    return Distances(_symmetric(n, pairs, values), _symmetric(n, pairs, lower), widest, unfinished)
+
+
+def _symmetric(n: int, pairs: Iterable[tuple[int, int]], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    matrix = np.empty((n, n))
+    for (i, j), value in zip(pairs, values, strict=True):
+        matrix[i, j] = matrix[j, i] = value
+    return matrix

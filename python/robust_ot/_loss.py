@@ -1,0 +1,82 @@
+"""The robust loss between predictions and true labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robust_ot import _core
+from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
+from robust_ot._targets import as_targets
+
+
+def loss_gradient(
+    predictions: ArrayLike,
+    targets: Any,
+    label_vectors: ArrayLike,
+    *,
+    metric: Metric = "p",
+    k: int = 1,
+    rho: float = 2.0,
+    lam: float = 1.0,
+    prior: Prior = None,
+    groups: int | None = None,
+    grouping: Grouping = "contiguous",
+    seed: int = 0,
+    entropy: float = 0.02,
+    oracle_entropy: float | None = None,
+    fw_iterations: int = 1,
+    sinkhorn_iterations: int = 10,
+    tolerance: float = 0.0,
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    r"""Compute the robust distance from each prediction to its true labels, and its gradient.
+
+    A prediction h is compared with the uniform distribution over its true labels, the label vectors being the points.
+
+    Parameters
+    ----------
+    predictions : array-like of shape (n, L)
+        Positive probabilities, one row a sample; single precision is computed in single precision.
+    targets : array-like
+        One class index a row, a 0/1 matrix of shape (n, L), dense or sparse, or a list of label indices a row.
+    label_vectors : array-like of shape (L, d)
+        One vector a label.
+    metric, k, rho, lam, prior, groups, grouping, seed
+        As for :func:`distance`.
+    entropy : float
+        Weight of the entropy of the plan.
+    oracle_entropy : float, optional
+        Regularisation of the linear problems inside, where it is not ``entropy``.
+    fw_iterations, sinkhorn_iterations : int
+        The most iterations. Rows with one label need none.
+    tolerance : float
+        Gap and marginal error at which iterations end early.
+
+    Returns
+    -------
+    losses : ndarray of shape (n,)
+        W of every row.
+    gradients : ndarray of shape (n, L)
+        Its gradient along the simplex: every row sums to zero.
+
+    Examples
+    --------
+    >>> import robust_ot
+    >>> vectors = [[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0]]  # cat, dog, truck
+    >>> losses, gradients = robust_ot.loss_gradient([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], [0, 0], vectors)
+    >>> bool(losses[0] < losses[1])  # taking a cat for a dog costs less than for a truck
+    True
+    """
+    loss = _core.RobustLoss(
+        label_vectors,
+        metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
+        (entropy, oracle_entropy, fw_iterations, sinkhorn_iterations, tolerance),
+    )
+    h = np.asarray(predictions)
+    if h.dtype.kind not in "biuf":
+        raise ValueError(f"predictions must be an array of real numbers, but has dtype {h.dtype} and shape {h.shape}")
+    if h.size and not (h > 0).all():
+        raise ValueError(f"predictions must be positive, but one is {h[~(h > 0)].flat[0]}")
+    return loss.loss_gradient(np.log(h), as_targets(targets, loss.labels, "targets"))

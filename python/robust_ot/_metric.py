@@ -1,0 +1,21 @@
+"""The arguments that name a metric set, as the core takes them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, Union
+
+from numpy.typing import ArrayLike
+
+Metric = Literal["w2", "p", "p-power", "kl", "ds", "features", "srw", "rkp"]
+Prior = Union[Literal["eye", "ones"], ArrayLike, None]
+Grouping = Union[Literal["contiguous", "interleaved", "random"], ArrayLike]
+
+
+def metric_arguments(
+    metric: str, k: int, rho: float, lam: float, prior: Any, groups: int | None, grouping: Any, seed: int
+) -> tuple[Any, ...]:
+    """Pack the arguments; one that does nothing is said."""
+    if prior is not None and metric not in ("kl", "ds"):
+        warnings.warn(f"prior has no effect with {metric}; it belongs to kl and ds", UserWarning, stacklevel=3)
+    return (metric, k, rho, lam, prior, groups, grouping, seed)

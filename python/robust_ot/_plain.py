@@ -1,0 +1,216 @@
+"""Plain transport with given costs, called as in POT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robust_ot import _core
+from robust_ot._warning import warn_unconverged
+
+
+def emd(
+    a: ArrayLike,
+    b: ArrayLike,
+    M: ArrayLike,
+    numItermax: int = 100000,
+    log: bool = False,
+    center_dual: bool = True,
+    numThreads: int = 1,
+    check_marginals: bool = True,
+) -> Any:
+    r"""Solve exact optimal transport.
+
+    .. math:: \min_{\gamma \ge 0} \langle \gamma, M \rangle \quad\text{with}\quad \gamma 1 = a,\ \gamma^\top 1 = b
+
+    by a network simplex whose flows are exact integers. The arguments are those of ``ot.emd``.
+
+    Parameters
+    ----------
+    a, b : array-like of shape (m,) and (n,)
+        Weights with equal sums; empty ones are uniform.
+    M : array-like of shape (m, n)
+        Costs. Double precision, row by row, is used without a copy.
+    numItermax, center_dual, numThreads, check_marginals
+        Accepted for compatibility; the simplex ends by itself, uses one thread, and unequal sums are always refused.
+    log : bool
+        Whether to return a dictionary with cost and potentials too.
+
+    Returns
+    -------
+    plan : ndarray of shape (m, n)
+        The optimal plan, in the precision of M.
+    log : dict
+        ``cost``, ``u``, ``v``, ``warning`` and ``result_code``; only with ``log=True``.
+
+    See Also
+    --------
+    sinkhorn : entropic transport.
+    distance : transport under the worst metric of a family.
+
+    Examples
+    --------
+    >>> import robust_ot
+    >>> robust_ot.emd([0.5, 0.5], [0.25, 0.75], [[0.0, 1.0], [2.0, 0.5]])
+    array([[0.25, 0.25],
+           [0.  , 0.5 ]])
+    """
+    plan, u, v, cost, optimal = _emd(a, b, M)
+    if not log:
+        return plan
+    warning = None if optimal else "ended before the optimum"
+    return plan, {"cost": cost, "u": u, "v": v, "warning": warning, "result_code": 1 if optimal else 3}
+
+
+def emd2(a: ArrayLike, b: ArrayLike, M: ArrayLike, **options: Any) -> Any:
+    """Solve exact optimal transport and return its cost.
+
+    Parameters
+    ----------
+    a, b, M
+        As for :func:`emd`.
+    **options
+        As for :func:`emd`.
+
+    Returns
+    -------
+    cost : float
+        The least cost.
+    log : dict
+        As for :func:`emd`; only with ``log=True``.
+
+    Examples
+    --------
+    >>> import robust_ot
+    >>> robust_ot.emd2([0.5, 0.5], [0.25, 0.75], [[0.0, 1.0], [2.0, 0.5]])
+    0.5
+    """
+    _, found = emd(a, b, M, **{**options, "log": True})
+    return (found["cost"], found) if options.get("log") else found["cost"]
+
+
+def sinkhorn(
+    a: ArrayLike,
+    b: ArrayLike,
+    M: ArrayLike,
+    reg: float,
+    method: str = "sinkhorn",
+    numItermax: int = 1000,
+    stopThr: float = 1e-9,
+    verbose: bool = False,
+    log: bool = False,
+    warn: bool = True,
+    warmstart: Any = None,
+) -> Any:
+    r"""Solve entropic optimal transport.
+
+    .. math:: \min_{\gamma \in \Pi(a, b)} \langle \gamma, M \rangle + \mathrm{reg} \sum_{ij} \gamma_{ij} \ln \gamma_{ij}
+
+    in the log domain, so that any ``reg`` is possible. The plan is rounded to the exact marginals. The arguments are those of
+    ``ot.sinkhorn``.
+
+    Parameters
+    ----------
+    a, b : array-like of shape (m,) and (n,)
+        Weights with equal sums; empty ones are uniform.
+    M : array-like of shape (m, n)
+        Costs. Row by row it is used without a copy, in single or double precision.
+    reg : float
+        Weight of the entropy, positive.
+    numItermax : int
+        The most sweeps over the costs.
+    stopThr : float
+        L1 error of the marginals, as a part of the mass, at which it has converged.
+    log : bool
+        Whether to return a dictionary with potentials and errors too.
+    warn : bool
+        Whether to warn when it has not converged.
+    method, verbose, warmstart
+        Accepted for compatibility; there is one method, it says nothing, and it needs no start.
+
+    Returns
+    -------
+    plan : ndarray of shape (m, n)
+        The plan, in the precision of M.
+    log : dict
+        ``err``, ``niter``, ``log_u`` and ``log_v``, the logarithms of the scalings; only with ``log=True``.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the marginal error is above ``stopThr``; it carries the error.
+
+    Examples
+    --------
+    >>> import robust_ot
+    >>> robust_ot.sinkhorn([0.5, 0.5], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]], 1.0).round(4)
+    array([[0.3655, 0.1345],
+           [0.1345, 0.3655]])
+    """
+    costs = _costs(M)
+    a, b = _weights(a, costs.shape[0], costs), _weights(b, costs.shape[1], costs)
+    plan, f, g, error, converged, iterations = _core.sinkhorn(a, b, costs, reg, stopThr, numItermax)
+    if warn and not converged:
+        warn_unconverged(f"sinkhorn's marginal error is {error:.1e} instead of {stopThr:.1e}", error)
+    plan = plan.astype(costs.dtype, copy=False)
+    if not log:
+        return plan
+    return plan, {"err": [error], "niter": iterations, "log_u": f / reg, "log_v": g / reg}
+
+
+def sinkhorn2(a: ArrayLike, b: ArrayLike, M: ArrayLike, reg: float, **options: Any) -> Any:
+    """Solve entropic optimal transport and return what its plan costs, without entropy.
+
+    Parameters
+    ----------
+    a, b, M, reg
+        As for :func:`sinkhorn`.
+    **options
+        As for :func:`sinkhorn`.
+
+    Returns
+    -------
+    cost : float
+        ⟨plan, M⟩.
+    log : dict
+        As for :func:`sinkhorn`; only with ``log=True``.
+
+    Examples
+    --------
+    >>> import robust_ot
+    >>> round(robust_ot.sinkhorn2([0.5, 0.5], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]], 1.0), 4)
+    0.2689
+    """
+    plan, found = sinkhorn(a, b, M, reg, **{**options, "log": True})
+    cost = float((plan * _costs(M)).sum())
+    return (cost, found) if options.get("log") else cost
+
+
+def _emd(a: ArrayLike, b: ArrayLike, M: ArrayLike) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], float, bool]:
+    costs = _costs(M)
+    a, b = _weights(a, costs.shape[0], costs), _weights(b, costs.shape[1], costs)
+    plan, u, v, optimal, _ = _core.emd(a, b, costs)
+    # The dual value is the cost, without another pass over the costs.
+    cost = float(np.dot(np.asarray(a, dtype=np.float64), u) + np.dot(np.asarray(b, dtype=np.float64), v))
+    if not optimal:
+        cost = float((plan * costs).sum())
+        warn_unconverged("emd ended before the optimum; its plan is feasible", float("nan"))
+    return plan.astype(costs.dtype, copy=False), u, v, cost, optimal
+
+
+def _costs(M: ArrayLike) -> NDArray[Any]:
+    costs = np.asarray(M)
+    if costs.ndim != 2:
+        raise ValueError(f"M must have 2 dimensions, but has shape {costs.shape}")
+    if costs.dtype not in (np.float32, np.float64) and costs.dtype.kind in "biuf":
+        return costs.astype(np.float64)
+    return costs
+
+
+def _weights(weights: ArrayLike, count: int, costs: NDArray[Any]) -> ArrayLike:
+    """Return the weights, uniform where they are empty."""
+    if weights is None or len(np.asarray(weights)) == 0:
+        return np.full(count, 1.0 / count if count else 0.0)
+    return weights

@@ -1,0 +1,162 @@
+"""What a robust distance comes to."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_ot import _core
+
+#: Entries of the metric in the notebook's table.
+_SHOWN = 5
+
+
+class Solution:
+    """A robust distance with its certificate: ``lower_bound`` ≤ W ≤ ``value``.
+
+    :func:`robust_ot.distance` makes it. It can be pickled, with its plan written out.
+
+    Examples
+    --------
+    >>> import robust_ot
+    >>> solution = robust_ot.distance([[0.0, 0.0], [1.0, 0.0]], [[0.0, 2.0], [1.0, 2.0]])
+    >>> solution
+    Solution(value=4, lower_bound=4, status='converged', metric='p')
+    >>> solution.plan()
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
+
+    __slots__ = ("_core", "metric_name")
+
+    metric_name: str
+    """The name of the metric set."""
+
+    def __init__(self, core: _core.Solution, metric_name: str) -> None:
+        self._core = core
+        self.metric_name = metric_name
+
+    @property
+    def value(self) -> float:
+        """Upper bound of the optimum: what the plan found costs under its worst metric."""
+        return self._core.numbers[0]
+
+    @property
+    def lower_bound(self) -> float:
+        """Lower bound of the optimum."""
+        return self._core.numbers[1]
+
+    @property
+    def gap(self) -> float:
+        """``value`` − ``lower_bound``."""
+        return self._core.numbers[2]
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a part of the transport cost; converged means at most ``tol``."""
+        return self._core.numbers[3]
+
+    @property
+    def transport_cost(self) -> float:
+        """What the plan costs under the worst metric, without penalty or entropy."""
+        return self._core.numbers[4]
+
+    @property
+    def unregularised_value(self) -> float:
+        """The value without entropy."""
+        return self._core.numbers[5]
+
+    @property
+    def status(self) -> str:
+        """How the solve ended: ``converged``, or why not."""
+        return self._core.status
+
+    @property
+    def n_iter(self) -> int:
+        """Frank-Wolfe iterations."""
+        return self._core.counts[0]
+
+    @property
+    def oracle_calls(self) -> int:
+        """Plain transport problems solved."""
+        return self._core.counts[1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of source and target points."""
+        return (self._core.counts[2], self._core.counts[3])
+
+    @property
+    def metric(self) -> NDArray[np.float64]:
+        """The worst metric, groups × groups."""
+        return self._core.metric
+
+    @property
+    def moment(self) -> NDArray[np.float64]:
+        """V, the second moment of the displacements under the plan, groups × groups."""
+        return self._core.moment
+
+    @property
+    def groups(self) -> NDArray[np.intp]:
+        """The group of every feature."""
+        return np.asarray(self._core.groups, dtype=np.intp)
+
+    @property
+    def feature_weights(self) -> NDArray[np.float64]:
+        """What the worst metric gives to every feature: the diagonal entry of its group."""
+        return np.diag(self.metric)[self.groups]
+
+    @property
+    def potentials(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Dual variables of the last plain transport problem."""
+        return self._core.potentials
+
+    @property
+    def history(self) -> NDArray[np.float64]:
+        """One row an iteration: value and lower bound after it."""
+        return np.array([row[1:] for row in self._core.history], dtype=np.float64).reshape(-1, 2)
+
+    def plan(self) -> NDArray[np.float64]:
+        """Return the transport plan, source × target points."""
+        return self._core.dense()
+
+    def sparse_plan(self) -> Any:
+        """Return the transport plan as a :class:`scipy.sparse.coo_array`; exact plans have few entries."""
+        from scipy.sparse import coo_array
+
+        rows, columns, masses = self._core.sparse()
+        return coo_array((masses, (rows, columns)), shape=self.shape)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Solution, (self._core, self.metric_name))
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution(value={self.value:.6g}, lower_bound={self.lower_bound:.6g}, "
+            f"status={self.status!r}, metric={self.metric_name!r})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Show bounds and the features that matter, in a notebook."""
+        metric = self.metric
+        order = np.argsort(-np.abs(np.triu(metric)), axis=None)[:_SHOWN]
+        pairs = [divmod(int(place), len(metric)) for place in order]
+        what = "feature" if len(metric) == len(self.groups) else "group"
+        rows = [
+            ("distance", f"{self.value:.6g}"),
+            ("certified", f"{self.lower_bound:.6g} ≤ W ≤ {self.value:.6g}, relative gap {self.relative_gap:.1e}"),
+            ("metric", self.metric_name),
+            ("points", f"{self.shape[0]} and {self.shape[1]} in {len(self.groups)} dimensions"),
+            ("status", f"{self.status} after {self.oracle_calls} oracle calls"),
+        ]
+        for a, b in pairs:
+            name = f"{what} {a}" if a == b else f"{what} {a} with {b}"
+            rows.append((f"weight of {name}", f"{metric[a, b]:.4f}"))
+        cells = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in rows)
+        return f"<table>{cells}</table>"

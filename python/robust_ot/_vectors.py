@@ -1,0 +1,75 @@
+"""Word vectors from text files of fastText, word2vec and GloVe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robust_ot import _core
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def read_vec(path: Path, words: Iterable[str] | None = None) -> dict[str, NDArray[np.float64]]:
+    """Read word vectors in text form, gzipped or not, with or without a line of counts.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    words : iterable of str, optional
+        The words to read; of a large file a few are read much faster than all.
+
+    Returns
+    -------
+    dict
+        Word to vector, in the order of the file, or of ``words``; words that are not there are left out.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, robust_ot
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "words.vec"
+    >>> _ = file.write_text("sea 1 0\\nship 0 1\\n")
+    >>> robust_ot.read_vec(file, ["ship", "sky"])
+    {'ship': array([0., 1.])}
+    """
+    return dict(_core.read_vec(os.fspath(path), None if words is None else list(words)))
+
+
+def label_vectors(path: Path, names: Iterable[str]) -> tuple[NDArray[np.float64], list[str]]:
+    """Read one vector a label name, looked up as ``rot train`` does.
+
+    A name is looked up as it is, with ``_`` for spaces, in lower case, without a prefix that all names share, and at last as
+    the average of its words.
+
+    Parameters
+    ----------
+    path : path
+        Word vectors in text form, or ``.npy`` with one row a label.
+    names : iterable of str
+        The labels.
+
+    Returns
+    -------
+    vectors : ndarray of shape (L, d)
+        One row a label, zero where there is none.
+    missing : list of str
+        The labels without a vector.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, robust_ot
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "words.vec"
+    >>> _ = file.write_text("sea 1 0\\nship 0 1\\n")
+    >>> robust_ot.label_vectors(file, ["Sea", "sea ship", "sky"])
+    (array([[1. , 0. ],
+           [0.5, 0.5],
+           [0. , 0. ]]), ['sky'])
+    """
+    names = [str(name) for name in names]
+    vectors, missing = _core.label_vectors(os.fspath(path), names)
+    return vectors, [names[label] for label in missing]

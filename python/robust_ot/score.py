@@ -1,0 +1,198 @@
+"""How good predictions are: by rank, by the best few, and by how near the mistakes are to the truth.
+
+``truth`` is one class index a row, a 0/1 matrix (dense or sparse), or a list of label indices a row, everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from robust_ot import _core
+from robust_ot._targets import Targets, as_targets
+
+__all__ = ["accuracy", "all_scores", "auc", "expected_cost", "mean_average_precision", "precision_at", "top_cost"]
+
+
+def auc(truth: Any, scores: ArrayLike) -> float:
+    """Compute the area under the ROC curve, averaged over the labels that have both positive and negative rows.
+
+    Parameters
+    ----------
+    truth : array-like
+        True labels.
+    scores : array-like of shape (n, L)
+        The larger, the likelier.
+
+    Returns
+    -------
+    float
+        NaN when no label can be counted.
+
+    Examples
+    --------
+    >>> from robust_ot import score
+    >>> score.auc([0, 1, 1], [[0.9, 0.1], [0.4, 0.6], [0.8, 0.7]])
+    1.0
+    """
+    return _core.rank(scores, _targets(truth, scores))[0]
+
+
+def mean_average_precision(truth: Any, scores: ArrayLike) -> float:
+    """Compute average precision, averaged over the labels that have both positive and negative rows.
+
+    Parameters
+    ----------
+    truth : array-like
+        True labels.
+    scores : array-like of shape (n, L)
+        The larger, the likelier.
+
+    Returns
+    -------
+    float
+        NaN when no label can be counted.
+
+    Examples
+    --------
+    >>> from robust_ot import score
+    >>> score.mean_average_precision([0, 1, 1], [[0.9, 0.1], [0.4, 0.6], [0.8, 0.7]])
+    1.0
+    """
+    return _core.rank(scores, _targets(truth, scores))[1]
+
+
+def accuracy(truth: Any, scores: ArrayLike) -> float:
+    """Compute the share of rows whose best label is true.
+
+    Parameters
+    ----------
+    truth : array-like
+        True labels.
+    scores : array-like of shape (n, L)
+        The larger, the likelier.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from robust_ot import score
+    >>> score.accuracy([0, 0], [[0.9, 0.1], [0.2, 0.8]])
+    0.5
+    """
+    return precision_at(truth, scores, 1)
+
+
+def precision_at(truth: Any, scores: ArrayLike, k: int) -> float:
+    """Compute the share of the k best labels of a row that are true, averaged over rows.
+
+    Parameters
+    ----------
+    truth : array-like
+        True labels.
+    scores : array-like of shape (n, L)
+        The larger, the likelier; among ties the first are the best.
+    k : int
+        How many labels count.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from robust_ot import score
+    >>> score.precision_at([[0, 2]], [[0.5, 0.2, 0.3]], 2)
+    1.0
+    """
+    return _core.precision_at(scores, _targets(truth, scores), k)
+
+
+def expected_cost(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike) -> float:
+    """Compute what the whole prediction costs: squared distances to the nearest true label, weighted by probability.
+
+    Parameters
+    ----------
+    truth : array-like
+        True labels.
+    probabilities : array-like of shape (n, L)
+        Predictions.
+    label_vectors : array-like of shape (L, d)
+        One vector a label.
+
+    Returns
+    -------
+    float
+        The mean over rows.
+
+    Examples
+    --------
+    >>> from robust_ot import score
+    >>> score.expected_cost([0], [[0.5, 0.25, 0.25]], [[0.0], [1.0], [3.0]])
+    2.5
+    """
+    return _core.top_cost(probabilities, _targets(truth, probabilities), label_vectors)
+
+
+def top_cost(truth: Any, scores: ArrayLike, label_vectors: ArrayLike, k: int = 1) -> float:
+    """Compute 1 − the largest cosine to a true label, averaged over the k best labels of every row.
+
+    Parameters
+    ----------
+    truth : array-like
+        True labels.
+    scores : array-like of shape (n, L)
+        The larger, the likelier.
+    label_vectors : array-like of shape (L, d)
+        One vector a label.
+    k : int
+        How many labels count.
+
+    Returns
+    -------
+    float
+        The mean over rows.
+
+    Examples
+    --------
+    >>> from robust_ot import score
+    >>> score.top_cost([0], [[0.1, 0.9]], [[1.0, 0.0], [0.0, 2.0]])
+    1.0
+    """
+    return _core.top_cost(scores, _targets(truth, scores), label_vectors, k)
+
+
+def all_scores(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike | None = None) -> dict[str, float | None]:
+    """Compute all scores that ``rot evaluate`` gives.
+
+    Parameters
+    ----------
+    truth : array-like
+        True labels.
+    probabilities : array-like of shape (n, L)
+        Predictions.
+    label_vectors : array-like of shape (L, d), optional
+        One vector a label, for the semantic cost.
+
+    Returns
+    -------
+    dict
+        ``auc``, ``map``, ``accuracy``, ``precision_at_3``, ``precision_at_5``, ``semantic_cost``; None where one does not apply.
+
+    Examples
+    --------
+    >>> from robust_ot import score
+    >>> score.all_scores([0, 1], [[0.9, 0.1], [0.2, 0.8]])["auc"]
+    1.0
+    """
+    return _core.scores(probabilities, _targets(truth, probabilities), label_vectors)
+
+
+def _targets(truth: Any, scores: Any) -> Targets:
+    labels = scores.shape[1] if getattr(scores, "ndim", 0) == 2 else len(scores[0]) if len(scores) else None
+    return as_targets(truth, labels, "truth")

@@ -1,0 +1,225 @@
+"""The robust loss for torch networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from robust_ot import _core
+from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
+from robust_ot._targets import Targets
+
+__all__ = ["Explanation", "RobustOTLoss"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is behind the loss of one row.
+
+    Attributes
+    ----------
+    loss : float
+        The robust distance from the prediction to the true labels.
+    labels : ndarray
+        The true labels.
+    plan : ndarray of shape (L, number of true labels)
+        How much of the prediction goes to each of them.
+    metric : ndarray of shape (r, r)
+        The worst metric.
+    """
+
+    loss: float
+    labels: NDArray[np.int64]
+    plan: NDArray[np.float64]
+    metric: NDArray[np.float64]
+
+
+class _Transport(torch.autograd.Function):
+    """W of log-probabilities; the gradient comes with the loss."""
+
+    @staticmethod
+    def forward(ctx: Any, log_probabilities: Tensor, core: _core.RobustLoss, targets: Targets) -> Tensor:
+        logs = log_probabilities.detach()
+        losses, gradients = core.loss_gradient(logs.contiguous().numpy(), targets)
+        gradient = torch.from_numpy(gradients)
+        # ∂W/∂ln h = h ∘ ∂W/∂h.
+        ctx.save_for_backward(gradient.mul_(logs.exp()))
+        return torch.from_numpy(losses).to(logs.dtype)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * grad_output.unsqueeze(-1), None, None
+
+
+class RobustOTLoss(nn.Module):
+    r"""Cross-entropy mixed with the robust distance from predictions to true labels.
+
+    .. math:: \mathrm{mix_{ce}}\,\mathrm{CE}(y, h) + \mathrm{mix_{ot}}\,W(h, y), \qquad h = \mathrm{softmax}(z)
+
+    W is exact for rows with one label; its gradient is that of the plan it ends with, which is the gradient of W once the
+    iterations have converged. Inputs of half precision are computed in single precision, and double stays double.
+
+    Parameters
+    ----------
+    label_vectors : array-like of shape (L, d)
+        One vector a label.
+    mix_ce, mix_ot : float
+        Weights of cross-entropy and of transport.
+    metric, k, rho, lam, prior, groups, grouping, seed
+        As for :func:`robust_ot.distance`; ``groups='auto'`` is 10 where the metric would be large without.
+    entropy, oracle_entropy, fw_iterations, sinkhorn_iterations, tolerance
+        As for :func:`robust_ot.loss_gradient`.
+    input : {'logits', 'probabilities'}
+        What the network gives; probabilities are scaled to sum one.
+    reduction : {'mean', 'sum', 'none'}
+        Of the losses of a batch.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from robust_ot.torch import RobustOTLoss
+    >>> vectors = [[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0]]  # cat, dog, truck
+    >>> loss = RobustOTLoss(vectors, mix_ce=0.0, mix_ot=1.0, reduction="none")
+    >>> logits = torch.tensor([[0.0, 3.0, 0.0], [0.0, 0.0, 3.0]], requires_grad=True)
+    >>> as_dog, as_truck = loss(logits, torch.tensor([0, 0]))
+    >>> bool(as_dog < as_truck)
+    True
+    """
+
+    def __init__(
+        self,
+        label_vectors: ArrayLike | Tensor,
+        *,
+        mix_ce: float = 1.0,
+        mix_ot: float = 5.0,
+        metric: Metric = "p",
+        k: int = 1,
+        rho: float = 2.0,
+        lam: float = 1.0,
+        prior: Prior = None,
+        groups: int | Literal["auto"] | None = "auto",
+        grouping: Grouping = "contiguous",
+        seed: int = 0,
+        entropy: float = 0.02,
+        oracle_entropy: float | None = None,
+        fw_iterations: int = 1,
+        sinkhorn_iterations: int = 10,
+        tolerance: float = 0.0,
+        input: Literal["logits", "probabilities"] = "logits",
+        reduction: Literal["mean", "sum", "none"] = "mean",
+    ) -> None:
+        super().__init__()
+        for name, weight in (("mix_ce", mix_ce), ("mix_ot", mix_ot)):
+            if not 0 <= weight < float("inf"):
+                raise ValueError(f"{name} must be finite and not negative, but is {weight}")
+        if input not in ("logits", "probabilities"):
+            raise ValueError(f"input must be 'logits' or 'probabilities', but is {input!r}")
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(f"reduction must be 'mean', 'sum' or 'none', but is {reduction!r}")
+        vectors = label_vectors.detach().cpu().numpy() if isinstance(label_vectors, Tensor) else np.asarray(label_vectors)
+        if groups == "auto":
+            large = metric not in ("srw", "rkp") and isinstance(grouping, str) and vectors.ndim == 2
+            groups = min(10, vectors.shape[1]) if large else None
+        self.mix_ce, self.mix_ot = mix_ce, mix_ot
+        self.input, self.reduction = input, reduction
+        self._arguments = (
+            vectors,
+            metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
+            (entropy, oracle_entropy, fw_iterations, sinkhorn_iterations, tolerance),
+        )
+        self._core = _core.RobustLoss(*self._arguments)
+        self._last: tuple[Tensor, Targets] | None = None
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss.
+
+        Parameters
+        ----------
+        input : Tensor of shape (\\*, L)
+            Logits or probabilities.
+        target : Tensor of shape (\\*,) or (\\*, L)
+            Class indices, or 0/1 for every label.
+
+        Returns
+        -------
+        Tensor
+            A number, or one of every row with ``reduction='none'``.
+        """
+        if input.is_cuda or target.is_cuda:
+            raise NotImplementedError(
+                "RobustOTLoss computes on the CPU so far, but was given CUDA tensors; move them with .cpu() first"
+            )
+        labels = self._core.labels
+        if input.dim() == 0 or input.shape[-1] != labels:
+            raise ValueError(f"input must have one entry a label in its last dimension, {labels}, but has shape {tuple(input.shape)}")
+        batch = input.shape[:-1]
+        flat = input.reshape(-1, labels)
+        if flat.dtype in (torch.float16, torch.bfloat16):
+            flat = flat.float()
+        logs = torch.log_softmax(flat.log() if self.input == "probabilities" else flat, dim=-1)
+        targets, shares = self._targets(target, batch, logs)
+        self._last = (logs.detach(), targets)
+        losses = self.mix_ot * _Transport.apply(logs, self._core, targets)
+        if self.mix_ce > 0:
+            losses = losses - self.mix_ce * (shares * logs).sum(dim=-1)
+        if self.reduction == "none":
+            return losses.reshape(batch)
+        return losses.mean() if self.reduction == "mean" else losses.sum()
+
+    def explain(self) -> list[Explanation]:
+        """Return plan and metric behind the loss of every row of the last batch."""
+        if self._last is None:
+            raise RuntimeError("explain needs a batch: call the loss first")
+        logs, (starts, indices) = self._last
+        found = self._core.explain(logs.double().contiguous().numpy(), (starts, indices))
+        return [
+            Explanation(loss, indices[starts[row] : starts[row + 1]], plan, metric)
+            for row, (plan, metric, loss) in enumerate(found)
+        ]
+
+    def _targets(self, target: Tensor, batch: torch.Size, logs: Tensor) -> tuple[Targets, Tensor]:
+        """Return the true labels for the core, and as shares that sum to one for cross-entropy."""
+        labels = logs.shape[-1]
+        if target.shape == batch:
+            if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
+                raise ValueError(f"target must be class indices where it has no label dimension, but is {target.dtype}")
+            classes = target.reshape(-1).to(torch.int64)
+            rows = len(classes)
+            if rows and not (0 <= int(classes.min()) and int(classes.max()) < labels):
+                wrong = classes[(classes < 0) | (classes >= labels)][0]
+                raise ValueError(f"target must be class indices below {labels}, but one is {int(wrong)}")
+            shares = torch.nn.functional.one_hot(classes, labels).to(logs.dtype)
+            return (np.arange(rows + 1, dtype=np.int64), classes.numpy()), shares
+        if target.shape != (*batch, labels):
+            raise ValueError(
+                f"target must have shape {tuple(batch)} or {(*batch, labels)}, but has {tuple(target.shape)}"
+            )
+        chosen = target.reshape(-1, labels)
+        if not ((chosen == 0) | (chosen == 1)).all():
+            raise ValueError("target must be 0 or 1 where it has a label dimension, but one entry is neither")
+        true = chosen != 0
+        counts = true.sum(dim=-1)
+        if not bool((counts > 0).all()):
+            raise ValueError(f"target must give every row a label, but row {int((counts == 0).nonzero()[0])} has none")
+        starts = np.concatenate([[0], counts.cumsum(0).numpy()]).astype(np.int64)
+        return (starts, true.nonzero()[:, 1].contiguous().numpy()), true.to(logs.dtype) / counts.unsqueeze(-1)
+
+    def extra_repr(self) -> str:
+        """Describe the loss in the representation of networks."""
+        metric = self._arguments[1][0]
+        return f"labels={self._core.labels}, metric={metric!r}, mix_ce={self.mix_ce}, mix_ot={self.mix_ot}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_core", "_last")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._core = _core.RobustLoss(*self._arguments)
+        self._last = None

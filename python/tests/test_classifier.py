@@ -1,0 +1,255 @@
+import json
+import pickle
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from robust_ot import RobustOTClassifier, score
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+
+@parametrize_with_checks([RobustOTClassifier(), RobustOTClassifier("ce"), RobustOTClassifier("bce")])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return train_test_split(X / 16, y, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def tags():
+    X, y = make_multilabel_classification(600, 30, n_classes=8, n_labels=3, random_state=0, allow_unlabeled=False)
+    return train_test_split(X / X.max(), y, random_state=0)
+
+
+def rot(*arguments):
+    command = [sys.executable, "-m", "robust_ot._command", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def vectors_of_digits():
+    """Digits on a circle: 9 is near 0."""
+    angles = 2 * np.pi * np.arange(10) / 10
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def test_it_trains_as_the_command_does_to_the_last_bit(digits, tmp_path):
+    X, X_test, y, y_test = digits
+    np.save(tmp_path / "x.npy", X.astype(np.float32))
+    np.save(tmp_path / "y.npy", y)
+    np.save(tmp_path / "v.npy", vectors_of_digits())
+    common = {"lr": 0.01, "epochs": 20}
+    for keywords in ({}, {"loss": "ds", "lam": 2.0, "random_state": 3}, {"loss": "ce", "label_smoothing": 0.1, "standardize": True}):
+        model = RobustOTClassifier(label_vectors=vectors_of_digits(), **common, **keywords).fit(X.astype(np.float32), y)
+        options = []
+        for name, value in {**common, **keywords}.items():
+            name = {"lam": "lambda", "random_state": "seed"}.get(name, name.replace("_", "-"))
+            options += [f"--{name}"] if value is True else [f"--{name}", value]
+        rot("train", "--train-x", tmp_path / "x.npy", "--train-y", tmp_path / "y.npy",
+            "--label-vectors", tmp_path / "v.npy", "--out", tmp_path / "m.safetensors", *options)  # fmt: skip
+        theirs = RobustOTClassifier.load(tmp_path / "m.safetensors")
+        np.testing.assert_array_equal(model.coef_, theirs.coef_)
+        np.testing.assert_array_equal(model.intercept_, theirs.intercept_)
+        np.testing.assert_array_equal(model.predict_proba(X_test), theirs.predict_proba(X_test))
+        np.testing.assert_array_equal(theirs.classes_, np.arange(10))
+        assert theirs.loss == model.loss
+
+
+def test_the_command_reads_its_models(digits, tmp_path):
+    X, X_test, y, y_test = digits
+    model = RobustOTClassifier(label_vectors=vectors_of_digits(), lr=0.01, epochs=10).fit(X, y)
+    model.save(tmp_path / "m.safetensors")
+    np.save(tmp_path / "x.npy", X_test)
+    np.save(tmp_path / "y.npy", y_test)
+    told = json.loads(rot("evaluate", tmp_path / "m.safetensors", "--x", tmp_path / "x.npy", "--y", tmp_path / "y.npy", "--json"))
+    found = score.all_scores(y_test, model.predict_proba(X_test), vectors_of_digits())
+    for name, value in found.items():
+        assert told[name] == value, name
+    assert told["accuracy"] == pytest.approx(model.score(X_test, y_test))
+    again = RobustOTClassifier.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(again.predict(X_test), model.predict(X_test))
+
+
+def test_digits_are_learnt_and_mistakes_are_near(digits):
+    X, X_test, y, y_test = digits
+    vectors = vectors_of_digits()
+    keywords = {"label_vectors": vectors, "lr": 0.01, "epochs": 60, "validation": 0}
+    mixed = RobustOTClassifier(**keywords).fit(X, y)
+    plain = RobustOTClassifier("ce", **keywords).fit(X, y)
+    assert mixed.score(X_test, y_test) > 0.93
+    cost = lambda model: score.expected_cost(y_test, model.predict_proba(X_test), vectors)  # noqa: E731
+    assert cost(mixed) < cost(plain)
+    assert mixed.metric_.shape == (2, 2)
+    assert plain.metric_ is None
+    assert mixed.n_iter_ == len(mixed.history_)
+    assert mixed.history_[0]["epoch"] == 1
+    assert {"loss", "seconds"} <= set(mixed.history_[0])
+    assert mixed.coef_.shape == (10, 64)
+
+
+def test_many_labels(tags):
+    X, X_test, y, y_test = tags
+    for loss in ("mix", "ce", "bce", "kl"):
+        model = RobustOTClassifier(loss, lr=0.05, epochs=100).fit(X, y)
+        probabilities, predicted = model.predict_proba(X_test), model.predict(X_test)
+        assert probabilities.shape == predicted.shape == y_test.shape
+        assert set(np.unique(predicted)) <= {0, 1}
+        assert score.auc(y_test, probabilities) > 0.75, loss
+        f1 = 2 * (predicted * y_test).sum() / (predicted.sum() + y_test.sum())
+        assert f1 > 0.6, loss
+        assert 0 < model.threshold_ <= 1
+        if loss != "bce":
+            np.testing.assert_allclose(probabilities.sum(1), 1)
+
+
+def test_sparse_rows_are_the_same_rows(tags):
+    X, X_test, y, _ = tags
+    X = np.where(X > 0.3, X, 0)
+    dense = RobustOTClassifier(epochs=5).fit(X, y)
+    for form in (sparse.csr_matrix, sparse.csc_array, sparse.coo_array, sparse.lil_array):
+        found = RobustOTClassifier(epochs=5).fit(form(X), sparse.csr_array(y))
+        np.testing.assert_allclose(found.coef_, dense.coef_, atol=1e-5)
+        np.testing.assert_allclose(found.predict_proba(form(X_test)), dense.predict_proba(X_test), atol=1e-5)
+    reversed_columns = sparse.csr_matrix(X[:, ::-1])[:, ::-1]
+    np.testing.assert_allclose(RobustOTClassifier(epochs=5).fit(reversed_columns, y).coef_, dense.coef_, atol=1e-5)
+
+
+def test_it_works_with_the_rest_of_scikit_learn(digits):
+    X, X_test, y, y_test = digits
+    pipeline = make_pipeline(StandardScaler(), RobustOTClassifier(lr=0.01, epochs=10))
+    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.85
+    search = GridSearchCV(RobustOTClassifier(lr=0.01, epochs=5), {"mix_ot": [0.5, 5.0], "loss": ["mix", "kl"]}, cv=2, n_jobs=2)
+    search.fit(X[:400], y[:400])
+    assert search.best_params_["loss"] in ("mix", "kl")
+    model = clone(pipeline).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X_test), model.predict_proba(X_test))
+
+
+def test_frames_and_names(tags):
+    pandas = pytest.importorskip("pandas")
+    X, X_test, y, _ = tags
+    names = [f"tag {label}" for label in "abcdefgh"]
+    frame = pandas.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])
+    vectors = {name: np.eye(8)[i] + 0.1 for i, name in enumerate(names)}
+    pipeline = make_pipeline(StandardScaler(), RobustOTClassifier(label_vectors=vectors, epochs=3)).set_output(transform="pandas")
+    pipeline.fit(frame, pandas.DataFrame(y, columns=names))
+    model = pipeline[-1]
+    assert model.classes_.tolist() == names
+    assert model.feature_names_in_.tolist() == frame.columns.tolist()
+    assert pipeline.predict(frame).shape == y.shape
+    strings = np.array(["cat", "dog", "truck"])[np.arange(len(X)) % 3]
+    assert RobustOTClassifier(epochs=2).fit(frame, pandas.Series(strings)).classes_.tolist() == ["cat", "dog", "truck"]
+
+
+def test_partial_fit_goes_on_after_a_pickle(digits):
+    X, _, y, _ = digits
+    whole, stopped = (RobustOTClassifier(lr=0.01, label_vectors=vectors_of_digits()) for _ in range(2))
+    for at in range(0, 1200, 300):
+        rows = slice(at, at + 300)
+        whole.partial_fit(X[rows], y[rows], classes=np.arange(10))
+        stopped.partial_fit(X[rows], y[rows], classes=np.arange(10))
+        stopped = pickle.loads(pickle.dumps(stopped))
+    np.testing.assert_array_equal(whole.coef_, stopped.coef_)
+    assert whole.n_iter_ == stopped.n_iter_ == 4
+    for _ in range(10):
+        whole.partial_fit(X, y)
+    assert whole.score(X, y) > 0.9
+
+
+def test_one_pass_is_one_epoch(digits):
+    X, _, y, _ = digits
+    keywords = {"lr": 0.01, "epochs": 1, "validation": 0, "batch": 150}
+    np.testing.assert_array_equal(
+        RobustOTClassifier(**keywords).fit(X, y).coef_,
+        RobustOTClassifier(**keywords).partial_fit(X, y, classes=np.arange(10)).coef_,
+    )
+
+
+def test_models_are_the_same_in_any_process(digits):
+    X, _, y, _ = digits
+    fit = lambda: RobustOTClassifier(epochs=3).fit(X, y).coef_  # noqa: E731
+    for backend in ("threading", "loky"):
+        found = joblib.Parallel(n_jobs=2, backend=backend)(joblib.delayed(_fit)(X, y) for _ in range(3))
+        for other in found:
+            np.testing.assert_array_equal(other, fit())
+
+
+def _fit(X, y):
+    return RobustOTClassifier(epochs=3).fit(X, y).coef_
+
+
+def test_words_can_be_looked_up(digits, tmp_path):
+    X, _, y, _ = digits
+    names = "zero one two three four five six seven eight nine".split()
+    (tmp_path / "words.vec").write_text("".join(f"{name} {i} {10 - i} 1\n" for i, name in enumerate(names)))
+    model = RobustOTClassifier(label_vectors=tmp_path / "words.vec", epochs=2).fit(X, np.array(names)[y])
+    assert sorted(model.classes_) == sorted(names)
+    with pytest.raises(ValueError, match="a vector for every label, but 1 have none: ten"):
+        RobustOTClassifier(label_vectors=tmp_path / "words.vec").fit(X, np.where(y == 3, "ten", np.array(names)[y]))
+    with pytest.raises(FileNotFoundError, match="none.vec"):
+        RobustOTClassifier(label_vectors=tmp_path / "none.vec").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"loss": "hinge"}, "invalid value 'hinge' for 'loss"),
+        ({"lr": -1.0}, "lr must be positive and finite, but is -1"),
+        ({"batch": 0}, "batch must be at least 1, but is 0"),
+        ({"epochs": 0}, "epochs must be at least 1, but is 0"),
+        ({"mix_ot": -1.0}, "mix_ot must be finite and not negative, but is -1"),
+        ({"loss": "ce", "mix_ot": 1.0}, "mix_ot must go with a loss that has transport, but loss is ce"),
+        ({"groups": 0}, "groups must be at least 1, but is 0"),
+        ({"groups": 11}, "groups must be between 1 and the number of features, 10, but is 11"),
+        ({"entropy": 0.0}, "entropy must be between"),
+        ({"momentum": 0.9}, "momentum must go with optimizer sgd, but it is adam"),
+        ({"validation": 2.0}, "validation must be a part"),
+        ({"label_smoothing": 2.0}, "label_smoothing must be from 0 to 1"),
+        ({"label_vectors": np.eye(3)}, r"one row a label, 10, but has shape \(3, 3\)"),
+        ({"label_vectors": {"0": [1.0]}}, "but 9 have none: 1, 2"),
+        ({"label_vectors": np.full((10, 2), np.nan)}, "label_vectors|finite"),
+        ({"lam": 0.0, "loss": "kl"}, "lam must be positive and finite"),
+    ],
+)
+def test_bad_parameters_are_named(digits, keywords, message):
+    X, _, y, _ = digits
+    with pytest.raises(ValueError, match=message):
+        RobustOTClassifier(**keywords).fit(X, y)
+
+
+def test_bad_rows_are_named(digits, tags):
+    X, _, y, _ = digits
+    with pytest.warns(UserWarning, match="1 of 3 rows have no label and are left out"):
+        RobustOTClassifier(epochs=1).fit([[0.0], [1.0], [2.0]], [[1, 0], [0, 0], [1, 1]])
+    with pytest.raises(ValueError, match="y must give some row a label"):
+        RobustOTClassifier(epochs=1).fit([[0.0], [1.0]], [[0, 0], [0, 0]])
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        RobustOTClassifier().fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="features must be finite|too large"):
+        RobustOTClassifier(epochs=1).fit(np.where(X > 0.9, 1e300, X), y)
+    with pytest.raises(ValueError, match="classes must be given"):
+        RobustOTClassifier().partial_fit(X, y)
+    model = RobustOTClassifier().partial_fit(X, y, classes=np.arange(10))
+    with pytest.raises(ValueError, match="known classes, but one label is 10"):
+        model.partial_fit(X, y + 2)
+    with pytest.raises(ValueError, match="geometry must be 'names' for partial_fit"):
+        RobustOTClassifier(geometry="rows").partial_fit(X, y, classes=np.arange(10))
+    with pytest.raises(ValueError, match="must be a robust-ot model"):
+        RobustOTClassifier.load(__file__)

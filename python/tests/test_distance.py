@@ -1,0 +1,261 @@
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import robust_ot
+
+
+def clouds(rng, m=40, n=30, d=6):
+    X, Y = rng.normal(size=(m, d)), rng.normal(size=(n, d))
+    Y[:, 1] += 2
+    return X, Y
+
+
+def rot(*arguments):
+    command = [sys.executable, "-m", "robust_ot._command", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "options"),
+    [
+        ({}, []),
+        ({"metric": "p", "k": 2, "groups": 3}, ["--k", "2", "--groups", "3"]),
+        ({"metric": "kl", "lam": 5.0, "prior": "ones"}, ["--metric", "kl", "--lambda", "5", "--prior", "ones"]),
+        ({"metric": "ds", "lam": 3.0, "groups": 3, "grouping": "random", "seed": 4},
+         ["--metric", "ds", "--lambda", "3", "--groups", "3", "--grouping", "random", "--seed", "4"]),
+        ({"metric": "features"}, ["--metric", "features"]),
+        ({"metric": "srw", "k": 2, "tol": 1e-3}, ["--metric", "srw", "--k", "2", "--tol", "1e-3"]),
+        ({"metric": "rkp", "rho": 3.0}, ["--metric", "rkp", "--rho", "3"]),
+        ({"metric": "w2", "entropy": 0.5}, ["--metric", "w2", "--entropy", "0.5"]),
+        ({"entropy": 0.1, "solver": "line-search", "tol": 1e-2, "max_iter": 50},
+         ["--entropy", "0.1", "--solver", "line-search", "--tol", "1e-2", "--max-iter", "50"]),
+    ],
+)  # fmt: skip
+def test_the_same_numbers_as_the_command_to_the_last_bit(rng, tmp_path, keywords, options):
+    X, Y = clouds(rng)
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    done = rot("distance", tmp_path / "x.npy", tmp_path / "y.npy", *options, "--json", "--metric-out", tmp_path / "m.npy")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    found = robust_ot.distance(X, Y, **keywords)
+    assert (found.value, found.lower_bound, found.n_iter) == (told["value"], told["lower_bound"], told["iterations"])
+    np.testing.assert_array_equal(found.metric, np.load(tmp_path / "m.npy"))
+
+
+def test_bounds_plan_and_metric_fit_together(rng):
+    X, Y = clouds(rng)
+    a, b = rng.random(40), rng.random(30)
+    b[3] = 0
+    found = robust_ot.distance(X, Y, a, b, metric="p", k=1)
+    plan = found.plan()
+    np.testing.assert_allclose(plan.sum(1), a / a.sum(), atol=1e-15)
+    np.testing.assert_allclose(plan.sum(0), b / b.sum(), atol=1e-15)
+    # An independent route: V from the plan, h(V) = ‖V‖_F.
+    differences = X[:, None, :] - Y[None, :, :]
+    V = np.einsum("ij,ija,ijb->ab", plan, differences, differences)
+    np.testing.assert_allclose(found.value, np.linalg.norm(V), rtol=1e-12)
+    np.testing.assert_allclose(found.metric, V / np.linalg.norm(V), atol=1e-12)
+    np.testing.assert_allclose(found.moment, V, rtol=1e-10)
+    assert found.lower_bound <= found.value
+    assert found.gap == found.value - found.lower_bound
+    assert found.relative_gap <= 1e-4
+    assert found.feature_weights.argmax() == 1
+    assert found.history.shape == (found.n_iter, 2)
+    np.testing.assert_array_equal(found.sparse_plan().toarray(), plan)
+    assert float(found) == found.value
+    # No plan beats the lower bound.
+    for _ in range(50):
+        weights = rng.random((40, 30)) * (b > 0)
+        for _ in range(200):
+            weights *= (a / a.sum() / weights.sum(1))[:, None]
+            weights *= np.divide(b, b.sum() * weights.sum(0), where=b > 0, out=np.zeros(30))
+        V = np.einsum("ij,ija,ijb->ab", weights, differences, differences)
+        assert np.linalg.norm(V) >= found.lower_bound - 1e-9
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda X: np.asfortranarray(X),
+        lambda X: X.tolist(),
+        lambda X: np.repeat(X, 2, axis=0)[::2],
+        lambda X: X[::-1].copy()[::-1],
+        lambda X: X.astype(">f8"),
+        lambda X: np.concatenate([X, X], axis=1)[:, : X.shape[1]],
+    ],
+)
+def test_any_layout_gives_the_same(rng, form):
+    X, Y = clouds(rng)
+    X.flags.writeable = False
+    expected = robust_ot.distance(X, Y)
+    found = robust_ot.distance(form(X), form(Y))
+    assert (found.value, found.lower_bound) == (expected.value, expected.lower_bound)
+
+
+def test_other_numbers_become_double(rng):
+    X, Y = clouds(rng)
+    single = robust_ot.distance(X.astype(np.float32), Y.astype(np.float32))
+    double = robust_ot.distance(X.astype(np.float32).astype(np.float64), Y.astype(np.float32).astype(np.float64))
+    assert single.value == double.value
+    whole = robust_ot.distance([[0, 0], [1, 0]], [[0, 2], [1, 2]])
+    assert whole.value == pytest.approx(4)
+
+
+def test_results_own_their_memory(rng):
+    X, Y = clouds(rng)
+    found = robust_ot.distance(X, Y)
+    plan, metric = found.plan(), found.metric
+    expected = plan.copy()
+    X[:] = np.nan
+    metric[:] = 0
+    del Y
+    np.testing.assert_array_equal(found.plan(), expected)
+    assert found.metric.any()
+
+
+@pytest.mark.parametrize("entropy", [0.0, 0.2])
+def test_solutions_pickle(rng, entropy):
+    X, Y = clouds(rng)
+    found = robust_ot.distance(X, Y, entropy=entropy, tol=1e-2)
+    again = pickle.loads(pickle.dumps(found))
+    assert repr(again) == repr(found)
+    for name in ("value", "lower_bound", "gap", "relative_gap", "status", "n_iter", "oracle_calls", "shape"):
+        assert getattr(again, name) == getattr(found, name)
+    for name in ("metric", "moment", "feature_weights", "history", "groups"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
+    np.testing.assert_array_equal(again.plan(), found.plan())
+    np.testing.assert_array_equal(again.sparse_plan().toarray(), found.sparse_plan().toarray())
+    assert pickle.loads(pickle.dumps(again)).value == found.value
+
+
+def test_a_notebook_shows_bounds_and_features(rng):
+    shown = robust_ot.distance(*clouds(rng))._repr_html_()
+    assert "certified" in shown
+    assert "weight of feature 1" in shown
+    assert "≤ W ≤" in shown
+
+
+def test_groups_are_those_asked_for(rng):
+    X, Y = clouds(rng)
+    found = robust_ot.distance(X, Y, groups=3, grouping="interleaved")
+    assert found.groups.tolist() == [0, 1, 2, 0, 1, 2]
+    assert found.metric.shape == (3, 3)
+    named = robust_ot.distance(X, Y, grouping=[0, 1, 2, 0, 1, 2])
+    assert named.value == found.value
+    np.testing.assert_array_equal(found.feature_weights, np.diag(found.metric)[[0, 1, 2, 0, 1, 2]])
+
+
+def test_what_has_not_converged_is_warned_of_with_its_gap(rng):
+    X, Y = clouds(rng)
+    with pytest.warns(robust_ot.ConvergenceWarning, match="relative gap") as caught:
+        found = robust_ot.distance(X, Y, max_iter=1)
+    assert found.status != "converged"
+    assert caught[0].message.gap == found.relative_gap > 1e-4
+
+
+def test_streamed_costs_give_the_same(rng):
+    X, Y = clouds(rng)
+    stored, streamed = robust_ot.distance(X, Y), robust_ot.distance(X, Y, memory=10)
+    assert streamed.value == pytest.approx(stored.value, rel=1e-4)
+    assert robust_ot.distance(X, Y, memory="1GB").value == stored.value
+
+
+def test_all_pairs(rng):
+    measures = [rng.normal(size=(n, 3)) for n in (5, 8, 1)]
+    weighted = [*measures, (measures[1], rng.random(8))]
+    found = robust_ot.pairwise(weighted, metric="p")
+    assert found.matrix.shape == (4, 4)
+    np.testing.assert_array_equal(found.matrix, found.matrix.T)
+    assert (found.lower_bounds <= found.matrix).all()
+    np.testing.assert_array_equal(np.asarray(found), found.matrix)
+    for i in range(4):
+        for j in range(i, 4):
+            a, b = (m if isinstance(m, tuple) else (m, None) for m in (weighted[i], weighted[j]))
+            assert found.matrix[i, j] == robust_ot.distance(a[0], b[0], a[1], b[1], metric="p").value
+    assert found.unfinished == 0
+    assert found.relative_gap <= 1e-4
+
+
+def test_the_number_of_threads_changes_nothing(rng):
+    X, Y = clouds(rng, 200, 150, 10)
+    try:
+        values = []
+        for threads in (1, 2, 3):
+            robust_ot.set_threads(threads)
+            assert robust_ot.get_threads() == threads
+            values.append(robust_ot.distance(X, Y, entropy=0.5, tol=1e-3).value)
+        assert len(set(values)) == 1
+    finally:
+        robust_ot.set_threads(None)
+
+
+BAD = [
+    ({"X": np.empty((0, 2))}, "X: a measure needs at least one point"),
+    ({"X": np.empty((3, 0))}, "X: a measure needs at least one point and one feature"),
+    ({"X": [[np.nan, 0.0]]}, r"X: coordinates must be finite, but row 1, column 1 is NaN"),
+    ({"Y": [[0.0, np.inf]]}, r"Y: coordinates must be finite, but row 1, column 2 is inf"),
+    ({"X": [0.0, 1.0]}, r"X must have 2 dimensions, but has shape \(2,\)"),
+    ({"X": np.zeros((2, 2, 2))}, r"X must have 2 dimensions, but has shape \(2, 2, 2\)"),
+    ({"X": np.array([["a", "b"]])}, r"X must be an array of real numbers, but has dtype <U1 and shape \(1, 2\)"),
+    ({"X": np.array([[1j, 0.0]])}, "X must be an array of real numbers, but has dtype complex128"),
+    ({"X": np.array([[None, 0.0]])}, "X must be an array of real numbers, but has dtype object"),
+    ({"X": [[1.0], [1.0, 2.0]]}, "X must be an array of numbers, but numpy says"),
+    ({"X": [[0.0, 0.0, 0.0]]}, "must have the same number of features, but have 3 and 2"),
+    ({"a": [1.0]}, "a: there must be one weight a point, but there are 1 weights for 2 points"),
+    ({"a": [1.0, -1.0]}, r"a: weights must be finite and not negative, but number 2 is -1"),
+    ({"b": [0.0, 0.0]}, "b: weights must have a positive finite sum"),
+    ({"a": [[1.0, 1.0]]}, r"a must have 1 dimension, but has shape \(1, 2\)"),
+    ({"metric": "euclid"}, "metric must be w2, p, p-power, kl, ds, features, srw or rkp, but is euclid"),
+    ({"metric": 3}, "metric must be the name of a metric set, but is 3"),
+    ({"k": 0}, "k must be between 1 and 2.29, but is 0"),
+    ({"k": -1}, "k must be between 1 and 2.29, but is -1"),
+    ({"k": "two"}, "k must be between 1 and 2.29, but is 'two'"),
+    ({"metric": "srw", "k": 3}, "k must be between 1 and the size of the metric, 2, but is 3"),
+    ({"metric": "rkp", "rho": 0.5}, "rho must be at least 1"),
+    ({"metric": "kl", "lam": 0.0}, "lam must be positive and finite, but is 0"),
+    ({"metric": "kl", "lam": np.nan}, "lam must be positive and finite, but is NaN"),
+    ({"metric": "kl", "lam": 1e-6, "X": [[1e3, 0.0], [0.0, 0.0]]}, r"lam: e\^\(V/λ\) overflows"),
+    ({"metric": "kl", "prior": [[1.0, 2.0], [2.0, 1.0]]}, "prior must be positive semi-definite, but has the eigenvalue -1"),
+    ({"metric": "kl", "prior": "twos"}, "prior must be 'eye', 'ones' or a matrix, but is 'twos'"),
+    ({"groups": 3}, "groups must be between 1 and the number of features, 2, but is 3"),
+    ({"groups": 0}, "groups must be between 1 and the number of features, 2, but is 0"),
+    ({"grouping": "random"}, "grouping 'random' needs groups, but it is None"),
+    ({"grouping": "by-name"}, "grouping must be contiguous, interleaved, random or an array"),
+    ({"grouping": [0, 2]}, "grouping must use every group from 0 to its largest, 2, but group 1 has no feature"),
+    ({"grouping": [0]}, "grouping must have one group index a feature, 2, but has 1"),
+    ({"grouping": [0, 0.5]}, "grouping must be whole numbers"),
+    ({"entropy": -1.0}, "entropy must be not negative"),
+    ({"tol": np.nan}, "tol must be finite and not negative, but is NaN"),
+    ({"max_iter": 0}, "max_iter must be at least 1, but is 0"),
+    ({"solver": "newton"}, "solver must be auto, classic, line-search or corrective, but is newton"),
+    ({"memory": "lots"}, "memory must be a size such as 2GB.*but is 'lots'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_input_is_a_value_error_with_its_name(arguments, message):
+    good = {"X": [[0.0, 0.0], [1.0, 1.0]], "Y": [[0.0, 1.0], [2.0, 1.0]]}
+    with pytest.raises(ValueError, match=message):
+        robust_ot.distance(**{**good, **arguments})
+
+
+def test_bad_measures_are_named():
+    good = [[0.0, 1.0]]
+    with pytest.raises(ValueError, match=r"measures\[1\]: coordinates must be finite"):
+        robust_ot.pairwise([good, [[np.nan, 0.0]]])
+    with pytest.raises(ValueError, match=r"measures\[0\] and measures\[1\]: .*same number of features"):
+        robust_ot.pairwise([good, [[0.0]]])
+    with pytest.raises(ValueError, match="measures must be at least 2, but there is 1"):
+        robust_ot.pairwise([good])
+    with pytest.raises(ValueError, match=r"the weights of measures\[1\]"):
+        robust_ot.pairwise([good, (good, [-1.0])])
+
+
+def test_a_prior_without_a_use_is_said(rng):
+    with pytest.warns(UserWarning, match="prior has no effect with p"):
+        robust_ot.distance(*clouds(rng), prior="eye")

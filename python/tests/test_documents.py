@@ -1,0 +1,31 @@
+"""Examples in docstrings, and that every public thing has one."""
+
+import doctest
+import importlib
+import inspect
+
+import pytest
+import robust_ot
+
+MODULES = ["robust_ot", *(f"robust_ot.{name}" for name in
+           ("score", "_distance", "_plain", "_solution", "_loss", "_vectors", "_classifier", "torch"))]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name):
+    needs = {"robust_ot._classifier": "sklearn", "robust_ot.torch": "torch"}
+    if name in needs:
+        pytest.importorskip(needs[name])
+    failed, tried = doctest.testmod(importlib.import_module(name))
+    assert failed == 0
+    assert tried > 0
+
+
+def test_every_public_thing_is_documented_with_an_example():
+    pytest.importorskip("sklearn")
+    things = [(name, getattr(robust_ot, name)) for name in robust_ot.__all__ if name not in ("__version__", "score")]
+    things += [(f"score.{name}", getattr(robust_ot.score, name)) for name in robust_ot.score.__all__]
+    for name, thing in things:
+        assert inspect.getdoc(thing), name
+        if name not in ("ConvergenceWarning", "Distances", "set_threads", "get_threads"):
+            assert ">>>" in inspect.getdoc(thing), name

@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+from robust_ot import score
+
+
+def test_ranks_agree_with_scikit_learn(rng):
+    metrics = pytest.importorskip("sklearn.metrics")
+    truth = (rng.random((60, 7)) < 0.3).astype(int)
+    truth[truth.sum(1) == 0, 0] = 1
+    scores = np.round(rng.random((60, 7)), 1)  # with ties
+    assert score.auc(truth, scores) == pytest.approx(metrics.roc_auc_score(truth, scores, average="macro"), abs=1e-12)
+    assert score.mean_average_precision(truth, scores) == pytest.approx(
+        metrics.average_precision_score(truth, scores, average="macro"), abs=1e-12
+    )
+    classes = rng.integers(7, size=60)
+    assert score.accuracy(classes, scores) == metrics.accuracy_score(classes, scores.argmax(1))
+    assert score.precision_at(truth, scores, 7) == pytest.approx(truth.mean())
+
+
+def test_costs_are_their_formulas(rng):
+    vectors, truth = rng.normal(size=(5, 3)), [[0, 2], [4], [1, 3]]
+    h = rng.dirichlet(np.ones(5), size=3)
+    apart = ((vectors[:, None] - vectors[None]) ** 2).sum(-1)
+    expected = np.mean([h[i] @ apart[:, row].min(1) for i, row in enumerate(truth)])
+    assert score.expected_cost(truth, h, vectors) == pytest.approx(expected, abs=1e-12)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    best = h.argsort(1)[:, ::-1][:, :2]
+    expected = np.mean([np.mean([1 - (unit[p] @ unit[row].T).max() for p in best[i]]) for i, row in enumerate(truth)])
+    assert score.top_cost(truth, h, vectors, 2) == pytest.approx(expected, abs=1e-12)
+    assert score.all_scores(truth, h, vectors)["semantic_cost"] == pytest.approx(score.top_cost(truth, h, vectors, 5))
+
+
+def test_bad_scores_are_named():
+    with pytest.raises(ValueError, match="scores must be finite, but row 1, column 2 is NaN"):
+        score.auc([0], [[0.0, np.nan]])
+    with pytest.raises(ValueError, match="k must be between 1 and the 2 labels, but is 3"):
+        score.precision_at([0], [[0.0, 1.0]], 3)
+    with pytest.raises(ValueError, match="must be 2 × 2, rows × labels, but is 1 × 2"):
+        score.auc([0, 1], [[0.0, 1.0]])
+    with pytest.raises(ValueError, match="label vectors must be 2 rows"):
+        score.expected_cost([0], [[0.5, 0.5]], np.eye(3))
