@@ -21,8 +21,10 @@ const MAX_RESCALINGS: usize = 100;
 const LARGEST_MOVE: f64 = 30.0;
 /// Marginal errors below this are not seen in single precision.
 const HELD_ACCURACY: f64 = 2e-7;
-/// Below this error Newton steps should at least halve it.
+/// Below this error Newton steps should at least halve it;
 const QUADRATIC: f64 = 1e-3;
+/// so many in a row that do not are steps of a plan that is too coarse.
+const DISAPPOINTMENTS: usize = 3;
 /// Newton steps that fail are tried again after this many sweeps.
 const PAUSE: usize = 20;
 /// An error without a new low for this many rounds is as low as rounding lets it be.
@@ -83,7 +85,7 @@ impl<T: Real> Sinkhorn<T> {
         interrupt: &Interrupt,
     ) -> Ended {
         let mut hold = self.hold();
-        let (mut iteration, mut newton_from, mut failed) = (1, 0, false);
+        let (mut iteration, mut newton_from, mut failed, mut disappointments) = (1, 0, false, 0);
         let (mut best, mut without_gain) = (f64::INFINITY, 0);
         self.momentum.reset(self.b.len());
         self.sweep(cost, epsilon, hold);
@@ -120,7 +122,9 @@ impl<T: Real> Sinkhorn<T> {
                     failed = hold == Hold::Double;
                 }
                 // Close to the optimum Newton steps converge fast, if they are steps of the true plan.
-                self.precise |= !gained || (now < QUADRATIC && self.marginal_error() > 0.5 * now);
+                let disappointing = now < QUADRATIC && self.marginal_error() > 0.5 * now;
+                disappointments = if disappointing { disappointments + 1 } else { 0 };
+                self.precise |= !gained || disappointments >= DISAPPOINTMENTS;
                 if hold != self.hold() {
                     hold = self.hold();
                     self.sweep(cost, epsilon, hold);
