@@ -1,12 +1,31 @@
-# Everything a fresh machine with Rust needs: make demo, make test.
-.PHONY: demo test test-browser bench bench-learning lint docs
+# Everything a fresh machine with Rust and Python needs: make demo, make test.
+.PHONY: demo test test-rust test-python test-browser bench bench-learning bench-python lint docs site gallery wheel
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
 
 demo:
 	cargo run --release --locked --quiet --package rot-cli -- demo
 
+test: test-rust test-python
+
 # Optimised, with debug assertions and overflow checks on; see [profile.test].
-test:
+test-rust:
 	cargo test --workspace --locked
+
+# The wheel in an environment of its own. Tests of torch run where it is importable: $(VENV)/bin/pip install torch
+test-python: wheel
+	$(PYTHON) -m mypy.stubtest robust_ot._core
+	$(PYTHON) -m pytest
+
+$(VENV)/ready: python/requirements.txt
+	python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --requirement python/requirements.txt
+	touch $@
+
+wheel: $(VENV)/ready
+	$(VENV)/bin/maturin build --release --locked --interpreter $(PYTHON) --out target/wheels
+	$(PYTHON) -m pip install --quiet --force-reinstall --no-deps target/wheels/robust_ot-*.whl
 
 # Pages of rot report in Chromium; needs node, npm and Chromium.
 test-browser:
@@ -21,10 +40,24 @@ bench:
 bench-learning:
 	python3 benchmarks/learning.py
 
-lint:
+# The Python package against POT; writes the last section of benchmarks/RESULTS.md.
+bench-python: wheel
+	$(PYTHON) benchmarks/python.py
+
+lint: $(VENV)/ready
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(VENV)/bin/ruff check python docs benchmarks/python.py
+	$(VENV)/bin/ruff format --check python docs benchmarks/python.py
+	$(VENV)/bin/mypy
 
-# Formulas are set by KaTeX in the browser.
-docs:
+# Formulas of the Rust documentation are set by KaTeX in the browser; the site needs nothing from elsewhere.
+docs: site
 	RUSTDOCFLAGS="-D warnings --html-in-header $(CURDIR)/docs/katex.html" cargo doc --workspace --no-deps --locked
+
+site: wheel
+	$(PYTHON) -m sphinx --fail-on-warning --keep-going -q docs site
+
+# The pictures of docs/gallery, drawn anew; fine_tune needs torch.
+gallery: wheel
+	for script in python/gallery/*.py; do MPLBACKEND=Agg $(PYTHON) $$script docs/gallery/$$(basename $$script .py).png || exit 1; done

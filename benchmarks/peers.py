@@ -422,7 +422,10 @@ def main():
     for section in arguments.only:
         work[section]()
     if not quick and arguments.only == sections:
-        (HERE / "RESULTS.md").write_text("\n".join(report.lines) + "\n")
+        results = HERE / "RESULTS.md"
+        # The last section is of another script.
+        python = results.read_text().partition("\n## The Python package\n") if results.exists() else ("", "", "")
+        results.write_text("\n".join(report.lines) + "\n" + python[1] + python[2])
         print(f"written: {(HERE / 'RESULTS.md').relative_to(ROOT)}")
 
 

@@ -53,7 +53,7 @@ _OPTIONS = (
 _METRIC_ROWS = 50
 
 
-class RobustOTClassifier(ClassifierMixin, BaseEstimator):
+class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, unused-ignore]
     r"""A linear model trained with robust optimal transport between its predictions and the true labels.
 
     Predictions are softmax(X W + b). The default loss is cross-entropy + 5 · W_P, where W_P is the robust distance from a
@@ -85,7 +85,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):
     geometry, target_geometry : {'names', 'rows'}
         Whether the label vectors or the training rows say which labels are near, for the loss and for targets.
     target_transport, target_temperature, target_metric
-        How much of each true label's mass moves to its neighbours in the targets of cross-entropy, how far, and by which metric.
+        How much of each true label's mass moves to its neighbours in the targets of cross-entropy, how far, by which metric.
     label_smoothing : float
         Part of the targets that is spread over all labels alike.
     standardize : bool
@@ -99,7 +99,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):
     schedule : {'constant', 'linear', 'cosine'}
         How the learning rate falls.
     batch : int, optional
-        Rows a step; 150, or a tenth of the rows where those are fewer than 1500.
+        Rows a step; a tenth of the rows, from 16 to 150, without it.
     epochs : int, optional
         The most passes over the data; 200 where rows are held out or fewer than 200, else 30.
     weight_decay : float
@@ -281,9 +281,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):
             if value != usual:
                 raise ValueError(f"{name} must be {usual!r} for partial_fit, which does not see all rows, but is {value!r}")
         names = getattr(y, "columns", None)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32), reset=first
-        )
+        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32), reset=first)
         if first and classes is None and getattr(y, "ndim", 1) == 1:
             raise ValueError("classes must be given in the first call of partial_fit, but is None")
         targets = self._learn_classes(y, names, classes) if first else self._known_classes(y, classes)
@@ -357,7 +355,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):
             return np.asarray(self.classes_[best])
         probabilities = self.predict_proba(X)
         largest = probabilities.max(axis=1, keepdims=True) if self._model.softmax else 1.0
-        return np.asarray(probabilities >= self.threshold_ * largest).astype(np.int64)
+        least = (self.threshold_ or 0.5) * largest
+        return np.asarray(probabilities >= least).astype(np.int64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that ``rot predict``, ``rot evaluate`` and :meth:`load` read.
@@ -455,9 +454,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):
         else:
             vectors, missing = np.asarray(given, dtype=np.float64), []
             if vectors.ndim != 2 or len(vectors) != len(self._names):
-                raise ValueError(
-                    f"label_vectors must have one row a label, {len(self._names)}, but has shape {vectors.shape}"
-                )
+                raise ValueError(f"label_vectors must have one row a label, {len(self._names)}, but has shape {vectors.shape}")
         if not missing:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             missing = [name for name, length in zip(self._names, lengths, strict=True) if length == 0]

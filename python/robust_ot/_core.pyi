@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __version__: str
+__all__: list[str]
 
 _Targets = tuple[NDArray[np.int64], NDArray[np.int64]]
 _Vector = NDArray[np.float64]
@@ -43,6 +44,7 @@ def fit(
     standardize: bool,
     told: Callable[[int, int, float, float | None], None] | None,
 ) -> tuple[Model, list[dict[str, float]], list[str]]: ...
+
 @final
 class Solution:
     def __new__(cls, parts: tuple[Any, ...]) -> Solution: ...
@@ -66,6 +68,7 @@ class Solution:
     def sparse(self) -> tuple[NDArray[np.int64], NDArray[np.int64], _Vector]: ...
     def parts(self) -> tuple[Any, ...]: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
+
 @final
 class RobustLoss:
     def __new__(
@@ -75,6 +78,7 @@ class RobustLoss:
     def labels(self) -> int: ...
     def loss_gradient(self, log_predictions: Any, truth: _Targets) -> tuple[_Vector, NDArray[Any]]: ...
     def explain(self, log_predictions: _Matrix, truth: _Targets) -> list[tuple[_Matrix, _Matrix, float]]: ...
+
 @final
 class Model:
     def __new__(cls, bytes: bytes) -> Model: ...
@@ -100,6 +104,7 @@ class Model:
     def probabilities(self, x: Any) -> _Matrix: ...
     def mean_metric(self, x: Any, truth: _Targets) -> _Matrix | None: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
+
 @final
 class Learner:
     def __new__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from robust_ot._solution import Solution
 from robust_ot._warning import warn_unconverged
 
 Solver = Literal["auto", "classic", "line-search", "corrective"]
-MeasureLike = Union[ArrayLike, tuple[ArrayLike, ArrayLike]]
+MeasureLike = ArrayLike | tuple[ArrayLike, ArrayLike]
 
 
 def distance(

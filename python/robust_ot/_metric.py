@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
 Metric = Literal["w2", "p", "p-power", "kl", "ds", "features", "srw", "rkp"]
-Prior = Union[Literal["eye", "ones"], ArrayLike, None]
-Grouping = Union[Literal["contiguous", "interleaved", "random"], ArrayLike]
+Prior = Literal["eye", "ones"] | ArrayLike | None
+Grouping = Literal["contiguous", "interleaved", "random"] | ArrayLike
 
 
 def metric_arguments(

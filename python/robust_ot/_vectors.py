@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robust_ot import _core
 
-Path = Union[str, "os.PathLike[str]"]
+Path = str | os.PathLike[str]
 
 
 def read_vec(path: Path, words: Iterable[str] | None = None) -> dict[str, NDArray[np.float64]]:
-    """Read word vectors in text form, gzipped or not, with or without a line of counts.
+    r"""Read word vectors in text form, gzipped or not, with or without a line of counts.
 
     Parameters
     ----------
@@ -33,7 +32,7 @@ def read_vec(path: Path, words: Iterable[str] | None = None) -> dict[str, NDArra
     --------
     >>> import tempfile, pathlib, robust_ot
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "words.vec"
-    >>> _ = file.write_text("sea 1 0\\nship 0 1\\n")
+    >>> _ = file.write_text("sea 1 0\nship 0 1\n")
     >>> robust_ot.read_vec(file, ["ship", "sky"])
     {'ship': array([0., 1.])}
     """
@@ -41,7 +40,7 @@ def read_vec(path: Path, words: Iterable[str] | None = None) -> dict[str, NDArra
 
 
 def label_vectors(path: Path, names: Iterable[str]) -> tuple[NDArray[np.float64], list[str]]:
-    """Read one vector a label name, looked up as ``rot train`` does.
+    r"""Read one vector a label name, looked up as ``rot train`` does.
 
     A name is looked up as it is, with ``_`` for spaces, in lower case, without a prefix that all names share, and at last as
     the average of its words.
@@ -64,7 +63,7 @@ def label_vectors(path: Path, names: Iterable[str]) -> tuple[NDArray[np.float64]
     --------
     >>> import tempfile, pathlib, robust_ot
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "words.vec"
-    >>> _ = file.write_text("sea 1 0\\nship 0 1\\n")
+    >>> _ = file.write_text("sea 1 0\nship 0 1\n")
     >>> robust_ot.label_vectors(file, ["Sea", "sea ship", "sky"])
     (array([[1. , 0. ],
            [0.5, 0.5],

@@ -41,6 +41,9 @@ def metric_heatmap(metric: Solution | ArrayLike, names: Sequence[str] | None = N
     if names is not None:
         ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
         ax.set_yticks(range(len(names)), names)
+    else:
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.get_major_locator().set_params(integer=True)
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     ax.set_title("worst metric")
     return ax
@@ -78,7 +81,7 @@ def plan(solution: Solution, X: ArrayLike, Y: ArrayLike, ax: Any = None, largest
     order = np.argsort(-masses)[:largest]
     lines = np.stack([source[rows[order]], target[columns[order]]], axis=1)
     weight = masses[order] / masses.max()
-    ax.add_collection(LineCollection(lines, colors="0.4", linewidths=0.3 + 1.2 * weight, alpha=0.5, zorder=1))
+    ax.add_collection(LineCollection(list(lines), colors="0.4", linewidths=0.3 + 1.2 * weight, alpha=0.5, zorder=1))
     ax.scatter(*source.T, s=14, label="source", zorder=2)
     ax.scatter(*target.T, s=14, marker="s", label="target", zorder=2)
     ax.set(xlabel=names[0], ylabel=names[1], title=f"plan, distance {solution.value:.4g}")
@@ -131,7 +134,14 @@ def simplex_contours(
     shifts = [(0, -12), (0, -12), (0, 6)]
     for label, (corner, shift) in enumerate(zip(corners, shifts, strict=True)):
         name = str(label) if names is None else names[label]
-        ax.annotate(name, corner, xytext=shift, textcoords="offset points", ha="center", fontweight="bold" if label == truth else None)
+        ax.annotate(
+            name,
+            corner,
+            xytext=shift,
+            textcoords="offset points",
+            ha="center",
+            fontweight="bold" if label == truth else None,
+        )
     ax.set_aspect("equal")
     ax.axis("off")
     return ax
@@ -161,7 +171,7 @@ def learning_curves(history: Any, ax: Any = None) -> Any:
         right = ax.twinx()
         lines += right.plot(x, [epoch["validation_auc"] for epoch in epochs], color="C1", label="validation AUC")
         right.set_ylabel("AUC")
-    ax.legend(handles=lines, loc="center right")
+    ax.legend(handles=lines, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     return ax
 
 

@@ -182,7 +182,8 @@ def all_scores(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike | 
     Returns
     -------
     dict
-        ``auc``, ``map``, ``accuracy``, ``precision_at_3``, ``precision_at_5``, ``semantic_cost``; None where one does not apply.
+        ``auc``, ``map``, ``accuracy``, ``precision_at_3``, ``precision_at_5``, ``semantic_cost``; None where one does not
+        apply.
 
     Examples
     --------

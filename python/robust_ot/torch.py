@@ -39,7 +39,7 @@ class Explanation:
     metric: NDArray[np.float64]
 
 
-class _Transport(torch.autograd.Function):
+class _Transport(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
     """W of log-probabilities; the gradient comes with the loss."""
 
     @staticmethod
@@ -52,13 +52,13 @@ class _Transport(torch.autograd.Function):
         return torch.from_numpy(losses).to(logs.dtype)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator, unused-ignore]
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         return gradient * grad_output.unsqueeze(-1), None, None
 
 
-class RobustOTLoss(nn.Module):
+class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
     r"""Cross-entropy mixed with the robust distance from predictions to true labels.
 
     .. math:: \mathrm{mix_{ce}}\,\mathrm{CE}(y, h) + \mathrm{mix_{ot}}\,W(h, y), \qquad h = \mathrm{softmax}(z)
@@ -138,13 +138,13 @@ class RobustOTLoss(nn.Module):
         self._last: tuple[Tensor, Targets] | None = None
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss.
+        r"""Compute the loss.
 
         Parameters
         ----------
-        input : Tensor of shape (\\*, L)
+        input : Tensor of shape (\*, L)
             Logits or probabilities.
-        target : Tensor of shape (\\*,) or (\\*, L)
+        target : Tensor of shape (\*,) or (\*, L)
             Class indices, or 0/1 for every label.
 
         Returns
@@ -158,7 +158,9 @@ class RobustOTLoss(nn.Module):
             )
         labels = self._core.labels
         if input.dim() == 0 or input.shape[-1] != labels:
-            raise ValueError(f"input must have one entry a label in its last dimension, {labels}, but has shape {tuple(input.shape)}")
+            raise ValueError(
+                f"input must have one entry a label in its last dimension, {labels}, but has shape {tuple(input.shape)}"
+            )
         batch = input.shape[:-1]
         flat = input.reshape(-1, labels)
         if flat.dtype in (torch.float16, torch.bfloat16):
@@ -198,9 +200,7 @@ class RobustOTLoss(nn.Module):
             shares = torch.nn.functional.one_hot(classes, labels).to(logs.dtype)
             return (np.arange(rows + 1, dtype=np.int64), classes.numpy()), shares
         if target.shape != (*batch, labels):
-            raise ValueError(
-                f"target must have shape {tuple(batch)} or {(*batch, labels)}, but has {tuple(target.shape)}"
-            )
+            raise ValueError(f"target must have shape {tuple(batch)} or {(*batch, labels)}, but has {tuple(target.shape)}")
         chosen = target.reshape(-1, labels)
         if not ((chosen == 0) | (chosen == 1)).all():
             raise ValueError("target must be 0 or 1 where it has a label dimension, but one entry is neither")

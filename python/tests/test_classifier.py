@@ -55,7 +55,11 @@ def test_it_trains_as_the_command_does_to_the_last_bit(digits, tmp_path):
     np.save(tmp_path / "y.npy", y)
     np.save(tmp_path / "v.npy", vectors_of_digits())
     common = {"lr": 0.01, "epochs": 20}
-    for keywords in ({}, {"loss": "ds", "lam": 2.0, "random_state": 3}, {"loss": "ce", "label_smoothing": 0.1, "standardize": True}):
+    for keywords in (
+        {},
+        {"loss": "ds", "lam": 2.0, "random_state": 3},
+        {"loss": "ce", "label_smoothing": 0.1, "standardize": True},
+    ):
         model = RobustOTClassifier(label_vectors=vectors_of_digits(), **common, **keywords).fit(X.astype(np.float32), y)
         options = []
         for name, value in {**common, **keywords}.items():
@@ -77,7 +81,9 @@ def test_the_command_reads_its_models(digits, tmp_path):
     model.save(tmp_path / "m.safetensors")
     np.save(tmp_path / "x.npy", X_test)
     np.save(tmp_path / "y.npy", y_test)
-    told = json.loads(rot("evaluate", tmp_path / "m.safetensors", "--x", tmp_path / "x.npy", "--y", tmp_path / "y.npy", "--json"))
+    told = json.loads(
+        rot("evaluate", tmp_path / "m.safetensors", "--x", tmp_path / "x.npy", "--y", tmp_path / "y.npy", "--json")
+    )
     found = score.all_scores(y_test, model.predict_proba(X_test), vectors_of_digits())
     for name, value in found.items():
         assert told[name] == value, name
@@ -148,7 +154,9 @@ def test_frames_and_names(tags):
     names = [f"tag {label}" for label in "abcdefgh"]
     frame = pandas.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])
     vectors = {name: np.eye(8)[i] + 0.1 for i, name in enumerate(names)}
-    pipeline = make_pipeline(StandardScaler(), RobustOTClassifier(label_vectors=vectors, epochs=3)).set_output(transform="pandas")
+    pipeline = make_pipeline(StandardScaler(), RobustOTClassifier(label_vectors=vectors, epochs=3)).set_output(
+        transform="pandas"
+    )
     pipeline.fit(frame, pandas.DataFrame(y, columns=names))
     model = pipeline[-1]
     assert model.classes_.tolist() == names

@@ -4,7 +4,7 @@ import robust_ot
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
-from robust_ot import plot  # noqa: E402
+from robust_ot import plot
 
 
 @pytest.fixture(autouse=True)

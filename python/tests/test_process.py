@@ -106,11 +106,14 @@ LONG = {
 
 @pytest.mark.parametrize("what", LONG)
 def test_ctrl_c_interrupts_within_a_second(what):
-    code = textwrap.dedent("""
+    code = (
+        textwrap.dedent("""
         import sys, time
         import numpy as np, robust_ot
         rng = np.random.default_rng(0)
-    """) + textwrap.dedent(LONG[what]) + textwrap.dedent("""
+    """)
+        + textwrap.dedent(LONG[what])
+        + textwrap.dedent("""
         print("ready", flush=True)
         try:
             work()
@@ -118,6 +121,7 @@ def test_ctrl_c_interrupts_within_a_second(what):
             print("interrupted", time.time(), flush=True)
             sys.exit(3)
     """)
+    )
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout.readline() == "ready\n"
@@ -136,7 +140,9 @@ def test_the_command_comes_with_the_wheel(tmp_path):
     command = [sys.executable, "-m", "robust_ot._command"]
     version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout
     assert version.split() == ["rot", robust_ot.__version__]
-    wrong = subprocess.run([*command, "distance", "none.csv", "none.csv"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    wrong = subprocess.run(
+        [*command, "distance", "none.csv", "none.csv"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("rot: none.csv")
 

@@ -15,7 +15,9 @@ def vectors(rng, labels=5, dim=4):
     return rng.normal(size=(labels, dim))
 
 
-@pytest.mark.parametrize("metric", [{"metric": "p"}, {"metric": "kl", "lam": 2.0}, {"metric": "ds", "groups": 2}, {"metric": "w2"}])
+@pytest.mark.parametrize(
+    "metric", [{"metric": "p"}, {"metric": "kl", "lam": 2.0}, {"metric": "ds", "groups": 2}, {"metric": "w2"}]
+)
 @pytest.mark.parametrize("given", ["logits", "probabilities"])
 def test_gradcheck_in_double(rng, metric, given):
     loss = RobustOTLoss(vectors(rng), mix_ce=0.5, mix_ot=2.0, input=given, reduction="none", **metric, **ACCURATE)
@@ -118,11 +120,19 @@ def test_it_pickles_and_moves_with_its_network(rng):
 @pytest.mark.parametrize(
     ("z", "y", "message"),
     [
-        (torch.zeros(2, 4), torch.tensor([0, 1]), r"one entry a label in its last dimension, 5, but has shape \(2, 4\)"),
+        (
+            torch.zeros(2, 4),
+            torch.tensor([0, 1]),
+            r"one entry a label in its last dimension, 5, but has shape \(2, 4\)",
+        ),
         (torch.zeros(2, 5), torch.tensor([0, 5]), "class indices below 5, but one is 5"),
         (torch.zeros(2, 5), torch.tensor([0, -1]), "class indices below 5, but one is -1"),
         (torch.zeros(2, 5), torch.tensor([0.0, 1.0]), "class indices .* but is torch.float32"),
-        (torch.zeros(2, 5), torch.zeros(3, dtype=torch.long), r"target must have shape \(2,\) or \(2, 5\), but has \(3,\)"),
+        (
+            torch.zeros(2, 5),
+            torch.zeros(3, dtype=torch.long),
+            r"target must have shape \(2,\) or \(2, 5\), but has \(3,\)",
+        ),
         (torch.zeros(2, 5), torch.zeros(2, 5), "every row a label, but row 0 has none"),
         (torch.zeros(2, 5), torch.full((2, 5), 0.5), "0 or 1"),
         (torch.full((2, 5), float("nan")), torch.tensor([0, 1]), "must be finite"),

@@ -9,8 +9,9 @@ use crate::protocol::Protocol;
 /// What is held out of at least so many rows where nothing else is asked for, and how long a better epoch is waited for.
 const HELD_OUT: (f64, usize) = (0.1, 200);
 const PATIENCE: usize = 20;
-/// The least steps of an epoch.
+/// The steps of an epoch where rows are few, and the least rows of a step.
 const STEPS: usize = 10;
+const SMALL_BATCH: usize = 16;
 /// Epochs with rows held out, which end a run by themselves.
 const EPOCHS: usize = 200;
 
@@ -44,7 +45,7 @@ pub struct TrainingOptions {
     /// How the learning rate falls: constant, linear or cosine
     #[arg(long, default_value = "constant")]
     schedule: String,
-    /// Rows a step [default: 150, or a tenth of the rows where those are fewer than 1500]
+    /// Rows a step [default: a tenth of the rows, from 16 to 150]
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
     /// The most passes over the data [default: 200 where rows are held out or fewer than 200, else 30]
@@ -105,7 +106,7 @@ impl TrainingOptions {
             let usual = TrainSettings::default();
             // Few rows are cheap to go through, and need as many steps as many do.
             let epochs = if validated || rows < HELD_OUT.1 { EPOCHS } else { usual.epochs };
-            TrainSettings { epochs, batch: usual.batch.min(rows / STEPS).max(1), ..usual }
+            TrainSettings { epochs, batch: (rows / STEPS).clamp(SMALL_BATCH, usual.batch), ..usual }
         };
         let mut optimizer = self.optimizer.as_deref().map_or(Ok(base.optimizer), str::parse)?;
         match (&mut optimizer, self.momentum) {

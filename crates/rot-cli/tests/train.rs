@@ -270,8 +270,8 @@ fn a_checkpoint_knows_its_groups_and_its_prior() {
 #[test]
 fn a_checkpoint_whose_story_does_not_hold_is_refused() {
     let s = scratch();
-    let line = format!("train {DATA} --validation 0.2 --epochs 4 --checkpoint run --resume");
-    s.out(&format!("train {DATA} --validation 0.2 --epochs 3 --checkpoint run"));
+    let line = format!("train {DATA} --batch 150 --validation 0.2 --epochs 4 --checkpoint run --resume");
+    s.out(&format!("train {DATA} --batch 150 --validation 0.2 --epochs 3 --checkpoint run"));
     let path = s.path("run/checkpoint.safetensors");
     let bytes = std::fs::read(&path).unwrap();
     for (from, to) in [

@@ -1,0 +1,59 @@
+"""The documentation site: ``make site``."""
+
+from importlib.metadata import version as version_of
+from importlib.util import find_spec
+from pathlib import Path
+
+import latex2mathml.converter
+from docutils import nodes
+from sphinx.application import Sphinx
+
+project = "robust-ot"
+version = release = version_of("robust-ot")
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc"]
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+exclude_patterns = ["katex.html"]
+html_theme = "furo"
+html_title = "robust-ot"
+html_show_sphinx = False
+html_copy_source = False
+html_math_renderer = "mathml"
+html_theme_options = {"source_edit_link": ""}
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+autodoc_typehints = "none"
+# The site can be built without torch, which is large.
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
+autodoc_member_order = "bysource"
+# Links of pages that are read on their own, too, go to files of the repository.
+suppress_warnings = ["myst.xref_missing"]
+
+#: Files from elsewhere in the repository that are pages of the site.
+PAGES = {
+    "benchmarks/RESULTS.md": "benchmarks.md",
+    "benchmarks/LEARNING.md": "benchmarks-learning.md",
+    "benchmarks/growth.svg": "growth.svg",
+}
+
+
+def mathml(self: object, node: nodes.Element) -> None:
+    """Set a formula as MathML, which browsers draw without a script."""
+    display = "block" if isinstance(node, nodes.math_block) else "inline"
+    self.body.append(latex2mathml.converter.convert(node.astext(), display=display))  # type: ignore[attr-defined]
+    raise nodes.SkipNode
+
+
+def copy_pages(app: Sphinx) -> None:
+    """Put pages from elsewhere beside the others."""
+    root = Path(app.srcdir).parent
+    for source, page in PAGES.items():
+        target, text = Path(app.srcdir) / page, (root / source).read_text()
+        if not target.exists() or target.read_text() != text:
+            target.write_text(text)
+
+
+def setup(app: Sphinx) -> None:
+    """Tell Sphinx."""
+    app.add_html_math_renderer("mathml", (mathml, None), (mathml, None))
+    app.connect("builder-inited", copy_pages)

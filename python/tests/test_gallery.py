@@ -1,0 +1,25 @@
+"""Every script of the gallery runs and draws."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+GALLERY = Path(__file__).parent.parent / "gallery"
+NEEDS = {"tag_prediction": "sklearn", "fine_tune": "torch"}
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in GALLERY.glob("*.py")))
+def test_a_script_runs_and_draws(script, tmp_path):
+    if script in NEEDS:
+        pytest.importorskip(NEEDS[script])
+    picture = tmp_path / "picture.png"
+    command = [sys.executable, GALLERY / f"{script}.py", picture]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "MPLBACKEND": "Agg"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert picture.stat().st_size > 10_000
