@@ -6,11 +6,13 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -221,6 +223,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -244,18 +249,26 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         """
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32))
-        X, targets = _labelled(X, self._learn_classes(y, names))
-        rows = _rows(X)
+        labels = _Labels.learn(y, names)
+        X, targets = _labelled(X, labels.targets(y))
         model, history, notes = _core.fit(
-            rows, targets, self._names, self._vectors(), self._options(), self.standardize, self._telling()
+            _rows(X),
+            targets,
+            labels.names,
+            self._vectors(labels.names),
+            self._options(),
+            bool(self.standardize),
+            self._telling(),
+            labels.kind,
         )
         for note in notes:
             warnings.warn(note, UserWarning, stacklevel=2)
-        self._learner: Any = None
-        self._take(model, history)
-        few = len(targets[0]) - 1 if len(targets[0]) <= _METRIC_ROWS else _METRIC_ROWS
+        few = min(len(targets[0]) - 1, _METRIC_ROWS)
         first = (targets[0][: few + 1], targets[1][: targets[0][few]])
-        self.metric_ = model.mean_metric(_rows(X[:few]), first)
+        metric = model.mean_metric(_rows(X[:few]), first)
+        self._take(labels, model, history, metric)
+        self._learner: _core.Learner | None = None
+        self._learner_state: bytes | None = None
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> RobustOTClassifier:
@@ -275,24 +288,32 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         RobustOTClassifier
             This estimator.
         """
-        first = not hasattr(self, "classes_")
         for name, usual in (("geometry", "names"), ("target_metric", "w2"), ("standardize", False)):
             value = getattr(self, name)
             if value != usual:
                 raise ValueError(f"{name} must be {usual!r} for partial_fit, which does not see all rows, but is {value!r}")
+        first = not hasattr(self, "_model")
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32), reset=first)
         if first and classes is None and getattr(y, "ndim", 1) == 1:
             raise ValueError("classes must be given in the first call of partial_fit, but is None")
-        targets = self._learn_classes(y, names, classes) if first else self._known_classes(y, classes)
-        X, targets = _labelled(X, targets)
-        rows = _rows(X)
-        if getattr(self, "_learner", None) is None:
-            state = getattr(self, "_learner_state", None)
-            self._learner = _core.Learner(rows, targets, self._names, self._vectors(), self._options(), state)
-        self._learner.learn(rows, targets)
-        self._take(self._learner.model(), self._learner.history())
-        self.metric_ = None
+        labels = _Labels.learn(y, names, classes) if first else self._labels
+        labels.check(classes)
+        X, targets = _labelled(X, labels.targets(y))
+        rows, options = _rows(X), self._options()
+        # Other parameters than before, a model of fit or load, or a pickle: another learner goes on from there.
+        learner: _core.Learner | None = getattr(self, "_learner", None)
+        known = getattr(self, "_learner_options", None)
+        if learner is None or options != known:
+            state = getattr(self, "_learner_state", None) if learner is None else learner.state()
+            model = None if first else self._model
+            learner = _core.Learner(
+                rows, targets, labels.names, self._vectors(labels.names), options, labels.kind, state, model
+            )
+        learner.learn(rows, targets)
+        self._take(labels, learner.model(), learner.history(), None)
+        self._learner, self._learner_options = learner, options
+        self._learner_state = None
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -310,7 +331,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         """
         check_is_fitted(self)
         logits = self._model.logits(self._checked(X)).astype(np.float64)
-        if not self._multilabel and len(self.classes_) == 2:
+        if not self._labels.several and len(self.classes_) == 2:
             return np.asarray(logits[:, 1] - logits[:, 0])
         return logits
 
@@ -328,11 +349,12 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             Probabilities.
         """
         check_is_fitted(self)
-        probabilities = self._model.probabilities(self._checked(X))
-        if not self._model.softmax and not self._multilabel:
-            # Of several classes exactly one is true.
-            probabilities /= np.maximum(probabilities.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        return probabilities
+        if self._model.softmax or self._labels.several:
+            return self._model.probabilities(self._checked(X))
+        # Of several classes exactly one is true: sigmoids are scaled to sum one, as logarithms, which do not underflow.
+        logs = -np.logaddexp(0, -self._model.logits(self._checked(X)).astype(np.float64))
+        probabilities = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the class of every row, or its labels as a 0/1 matrix.
@@ -349,7 +371,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             largest probability, or with ``bce`` at least that probability.
         """
         check_is_fitted(self)
-        if not self._multilabel:
+        if not self._labels.several:
             decision = self.decision_function(X)
             best = (decision > 0).astype(np.intp) if decision.ndim == 1 else decision.argmax(axis=1)
             return np.asarray(self.classes_[best])
@@ -387,20 +409,14 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         about = json.loads(model.about)
         taken = ("loss", "label_smoothing", "target_transport", "target_temperature")
         estimator = cls(label_vectors=model.label_vectors, **{name: about[name] for name in taken if about[name] != ""})
-        names = model.label_names
-        whole = all(name.isdigit() and str(int(name)) == name for name in names)
-        estimator.classes_ = np.array([int(name) for name in names] if whole else names)
-        estimator._names = names
-        estimator._multilabel = about["threshold"] is not None
+        labels = _Labels.named(model.label_names, about["label_kind"], about["threshold"] is not None)
+        estimator._take(labels, model, [], None)
         estimator.n_features_in_ = model.weights.shape[0]
-        estimator.metric_ = None
-        estimator._learner = None
-        estimator._take(model, [])
         estimator.n_iter_ = about["epochs"]
         return estimator
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
+        state: dict[str, Any] = dict(super().__getstate__())
         learner = state.pop("_learner", None)
         if learner is not None:
             state["_learner_state"] = learner.state()
@@ -408,68 +424,52 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
 
     # Between here and the core.
 
-    def _learn_classes(self, y: Any, names: Any, classes: ArrayLike | None = None) -> Targets:
-        check_classification_targets(y)
-        kind = type_of_target(y)
-        self._multilabel = kind == "multilabel-indicator"
-        if self._multilabel:
-            if names is None and classes is not None:
-                names = np.asarray(classes)
-            self.classes_ = np.arange(y.shape[1]) if names is None else np.asarray(names)
-            self._names = [str(name) for name in self.classes_]
-        elif kind in ("binary", "multiclass"):
-            y = column_or_1d(y, warn=True)
-            self.classes_ = np.unique(y if classes is None else np.asarray(classes))
-            self._names = [str(name) for name in self.classes_]
-            if len(self.classes_) < 2:
-                raise ValueError(f"y must have at least 2 classes, but has the one class {self.classes_[0]}")
-        else:
-            raise ValueError(f"y must be classes or a 0/1 matrix, but is of kind {kind}")
-        return self._known_classes(y, None)
-
-    def _known_classes(self, y: Any, classes: ArrayLike | None) -> Targets:
-        if classes is not None and not self._multilabel and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise ValueError("classes must be those of the first call of partial_fit, but differ")
-        if self._multilabel:
-            return as_targets(y, len(self.classes_))
-        y = column_or_1d(y)
-        places = np.searchsorted(self.classes_, y)
-        unknown = (places == len(self.classes_)) | (self.classes_[np.minimum(places, len(self.classes_) - 1)] != y)
-        if unknown.any():
-            raise ValueError(f"y must hold known classes, but one label is {y[unknown][0]}")
-        return as_targets(places)
-
-    def _vectors(self) -> NDArray[np.float64] | None:
+    def _vectors(self, names: list[str]) -> NDArray[np.float64] | None:
         """Return one vector of length one a label."""
         given = self.label_vectors
         if given is None:
             return None
+        missing: list[str] = []
         if isinstance(given, (str, os.PathLike)):
-            vectors, missing = read_label_vectors(given, self._names)
+            vectors, missing = read_label_vectors(given, names)
         elif isinstance(given, Mapping):
             found = {str(name): vector for name, vector in given.items()}
-            missing = [name for name in self._names if name not in found]
-            if not missing:
-                vectors = np.array([np.asarray(found[name], dtype=np.float64) for name in self._names])
+            missing = [name for name in names if name not in found]
+            vectors = _matrix([found[name] for name in names if name in found])
         else:
-            vectors, missing = np.asarray(given, dtype=np.float64), []
-            if vectors.ndim != 2 or len(vectors) != len(self._names):
-                raise ValueError(f"label_vectors must have one row a label, {len(self._names)}, but has shape {vectors.shape}")
+            vectors = _matrix(given)
         if not missing:
-            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-            missing = [name for name, length in zip(self._names, lengths, strict=True) if length == 0]
+            if vectors.ndim != 2 or len(vectors) != len(names):
+                raise ValueError(f"label_vectors must have one row a label, {len(names)}, but has shape {vectors.shape}")
+            if not np.isfinite(vectors).all():
+                row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+                raise ValueError(f"label_vectors must be finite, but that of {names[row]} is not")
+            largest = np.abs(vectors).max(axis=1, keepdims=True)
+            missing = [name for name, length in zip(names, largest, strict=True) if length == 0]
         if missing:
             shown = ", ".join(missing[:20])
             raise ValueError(f"label_vectors must have a vector for every label, but {len(missing)} have none: {shown}")
-        return np.asarray(vectors / lengths)
+        # The largest number goes first, so that no square leaves the range.
+        vectors = vectors / largest
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
     def _options(self) -> dict[str, Any]:
         options = {name: getattr(self, name) for name in _OPTIONS}
         options["groups"] = None if isinstance(self.groups, str) and self.groups == "auto" else self.groups
+        if self.prior is not None and not {self.loss, self.target_metric} & {"kl", "ds"}:
+            warnings.warn(f"prior has no effect with {self.loss}; it belongs to kl and ds", UserWarning, stacklevel=3)
+            options["prior"] = None
+        for name, known in (("prior", ("eye", "ones")), ("grouping", ("contiguous", "interleaved", "random"))):
+            value = options[name]
+            if value is None or (isinstance(value, str) and value in known):
+                continue
+            if not isinstance(value, (str, os.PathLike)):
+                raise ValueError(f"{name} must be one of {', '.join(known)} or a path, but is a {type(value).__name__}")
+            # What is wrong with a file is an OSError, with the file in it.
+            with open(value, "rb"):
+                options[name] = os.fspath(value)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
-            from sklearn.utils import check_random_state
-
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         return {**options, "seed": int(seed)}
 
@@ -483,17 +483,91 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
 
         return tell
 
-    def _take(self, model: _core.Model, history: list[dict[str, float]]) -> None:
-        self._model = model
+    def _take(self, labels: _Labels, model: _core.Model, history: list[dict[str, float]], metric: Any) -> None:
+        """Become what was learnt; nothing before this changes a fitted estimator."""
+        self._labels, self._model = labels, model
+        self.classes_ = labels.classes
         self.coef_ = np.ascontiguousarray(model.weights.T)
         bias = model.bias
-        self.intercept_ = np.zeros(len(self._names), dtype=np.float32) if bias is None else bias
+        self.intercept_ = np.zeros(len(labels.names), dtype=np.float32) if bias is None else bias
         self.history_ = history
         self.n_iter_ = len(history)
-        self.threshold_ = model.threshold if model.threshold is not None else (0.5 if self._multilabel else None)
+        self.metric_ = metric
+        self.threshold_ = model.threshold
 
     def _checked(self, X: Any) -> Any:
         return _rows(validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False))
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """The classes, or the columns of a 0/1 matrix."""
+
+    classes: NDArray[Any]
+    names: list[str]
+    several: bool
+    """Whether rows may have several."""
+
+    @classmethod
+    def learn(cls, y: Any, names: Any, classes: ArrayLike | None = None) -> _Labels:
+        """Find them in y, unless they are given."""
+        check_classification_targets(y)
+        kind = type_of_target(y)
+        if kind == "multilabel-indicator":
+            if names is None and classes is not None:
+                names = np.asarray(classes)
+            found = np.arange(y.shape[1]) if names is None else np.asarray(names)
+            if len(found) != y.shape[1]:
+                raise ValueError(f"classes must be one a column of y, {y.shape[1]}, but are {len(found)}")
+            return cls(found, [str(name) for name in found], True)
+        if kind not in ("binary", "multiclass"):
+            raise ValueError(f"y must be classes or a 0/1 matrix, but is of kind {kind}")
+        found = np.unique(column_or_1d(y, warn=True) if classes is None else np.asarray(classes))
+        if len(found) < 2:
+            only = f"the one class {found[0]}" if len(found) else "none"
+            raise ValueError(f"y must have at least 2 classes, but has {only}")
+        return cls(found, [str(name) for name in found], False)
+
+    @classmethod
+    def named(cls, names: list[str], kind: str, several: bool) -> _Labels:
+        """Read them back from a model; one of the command has names, or numbers if all of them are."""
+        if kind == "b":
+            found = np.array([name == "True" for name in names])
+        elif kind in ("i", "u", "f"):
+            found = np.array([float(name) if kind == "f" else int(name) for name in names])
+        elif kind == "" and all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names):
+            found = np.array([int(name) for name in names])
+        else:
+            found = np.array(names)
+        return cls(found, names, several)
+
+    @property
+    def kind(self) -> tuple[str, bool]:
+        """What a model file keeps of them beside their names."""
+        return self.classes.dtype.kind, self.several
+
+    def check(self, classes: ArrayLike | None) -> None:
+        """Refuse other classes than those of the first call."""
+        if classes is not None and not self.several and not np.array_equal(np.unique(np.asarray(classes)), self.classes):
+            raise ValueError("classes must be those of the first call of partial_fit, but differ")
+
+    def targets(self, y: Any) -> Targets:
+        """Return the places of the labels of every row."""
+        if self.several:
+            return as_targets(y, len(self.classes))
+        y = column_or_1d(y)
+        places = np.searchsorted(self.classes, y)
+        unknown = (places == len(self.classes)) | (self.classes[np.minimum(places, len(self.classes) - 1)] != y)
+        if unknown.any():
+            raise ValueError(f"y must hold known classes, but one label is {y[unknown][0]}")
+        return as_targets(places)
+
+
+def _matrix(vectors: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(vectors, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"label_vectors must be numbers, as many for every label, but numpy says: {error}") from None
 
 
 def _labelled(X: Any, targets: Targets) -> tuple[Any, Targets]:

@@ -188,6 +188,8 @@ def pairwise(
            [0.02, 0.  , 7.22],
            [8.  , 7.22, 0.  ]])
     """
+    if measures is None or isinstance(measures, str) or not isinstance(measures, Iterable):
+        raise ValueError(f"measures must be a sequence of points, but is {measures!r}")
     points, weights = [], []
     for measure in measures:
         # A tuple is points with their weights; anything else is points.

@@ -11,6 +11,9 @@ from robust_ot import _core
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._targets import as_targets
 
+#: How far a prediction's sum may be from one: as far as single precision takes it.
+_SUM = 1e-3
+
 
 def loss_gradient(
     predictions: ArrayLike,
@@ -79,4 +82,7 @@ def loss_gradient(
         raise ValueError(f"predictions must be an array of real numbers, but has dtype {h.dtype} and shape {h.shape}")
     if h.size and not (h > 0).all():
         raise ValueError(f"predictions must be positive, but one is {h[~(h > 0)].flat[0]}")
+    if h.ndim == 2 and h.size and not (np.abs(h.sum(axis=1) - 1) < _SUM).all():
+        row = int(np.abs(h.sum(axis=1) - 1).argmax())
+        raise ValueError(f"predictions must sum to 1 in every row, but row {row + 1} sums to {h[row].sum()}")
     return loss.loss_gradient(np.log(h), as_targets(targets, loss.labels, "targets"))

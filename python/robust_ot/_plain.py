@@ -57,7 +57,11 @@ def emd(
     array([[0.25, 0.25],
            [0.  , 0.5 ]])
     """
-    plan, u, v, cost, optimal = _emd(a, b, M)
+    costs = _costs(M)
+    plan, u, v, cost, optimal = _core.emd(_weights(a, costs.shape[0]), _weights(b, costs.shape[1]), costs)
+    if not optimal:
+        warn_unconverged("emd ended before the optimum; its plan is feasible", float("nan"))
+    plan = plan.astype(costs.dtype, copy=False)
     if not log:
         return plan
     warning = None if optimal else "ended before the optimum"
@@ -116,7 +120,7 @@ def sinkhorn(
     a, b : array-like of shape (m,) and (n,)
         Weights with equal sums; empty ones are uniform.
     M : array-like of shape (m, n)
-        Costs. Row by row it is used without a copy, in single or double precision.
+        Costs. Double precision, row by row, is used without a copy; other numbers are computed in double precision.
     reg : float
         Weight of the entropy, positive.
     numItermax : int
@@ -150,7 +154,7 @@ def sinkhorn(
            [0.1345, 0.3655]])
     """
     costs = _costs(M)
-    a, b = _weights(a, costs.shape[0], costs), _weights(b, costs.shape[1], costs)
+    a, b = _weights(a, costs.shape[0]), _weights(b, costs.shape[1])
     plan, f, g, error, converged, iterations = _core.sinkhorn(a, b, costs, reg, stopThr, numItermax)
     if warn and not converged:
         warn_unconverged(f"sinkhorn's marginal error is {error:.1e} instead of {stopThr:.1e}", error)
@@ -188,20 +192,8 @@ def sinkhorn2(a: ArrayLike, b: ArrayLike, M: ArrayLike, reg: float, **options: A
     return (cost, found) if options.get("log") else cost
 
 
-def _emd(a: ArrayLike, b: ArrayLike, M: ArrayLike) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], float, bool]:
-    costs = _costs(M)
-    a, b = _weights(a, costs.shape[0], costs), _weights(b, costs.shape[1], costs)
-    plan, u, v, optimal, _ = _core.emd(a, b, costs)
-    # The dual value is the cost, without another pass over the costs.
-    cost = float(np.dot(np.asarray(a, dtype=np.float64), u) + np.dot(np.asarray(b, dtype=np.float64), v))
-    if not optimal:
-        cost = float((plan * costs).sum())
-        warn_unconverged("emd ended before the optimum; its plan is feasible", float("nan"))
-    return plan.astype(costs.dtype, copy=False), u, v, cost, optimal
-
-
 def _costs(M: ArrayLike) -> NDArray[Any]:
-    costs = np.asarray(M)
+    costs = np.asanyarray(M)
     if costs.ndim != 2:
         raise ValueError(f"M must have 2 dimensions, but has shape {costs.shape}")
     if costs.dtype not in (np.float32, np.float64) and costs.dtype.kind in "biuf":
@@ -209,8 +201,8 @@ def _costs(M: ArrayLike) -> NDArray[Any]:
     return costs
 
 
-def _weights(weights: ArrayLike, count: int, costs: NDArray[Any]) -> ArrayLike:
+def _weights(weights: ArrayLike, count: int) -> ArrayLike:
     """Return the weights, uniform where they are empty."""
-    if weights is None or len(np.asarray(weights)) == 0:
+    if weights is None or np.size(weights) == 0:
         return np.full(count, 1.0 / count if count else 0.0)
     return weights

@@ -41,7 +41,7 @@ class Solution:
 
     @property
     def value(self) -> float:
-        """Upper bound of the optimum: what the plan found costs under its worst metric."""
+        """Upper bound of the optimum; without entropy, what the plan costs under its worst metric."""
         return self._core.numbers[0]
 
     @property

@@ -22,6 +22,8 @@ def as_targets(y: Any, labels: int | None = None, name: str = "y") -> Targets:
         _check_width(matrix.shape, labels, name)
         _check_binary(matrix.data, name)
         return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+    if y is None or not hasattr(y, "__len__"):
+        raise ValueError(f"{name} must be labels of every row, but is {y!r}")
     if not hasattr(y, "__array__") and len(y) > 0 and all(_is_row(row) for row in y) and not _is_binary_rows(y, labels):
         return _from_lists(y, name)
     array = np.asarray(y)
@@ -55,8 +57,8 @@ def _is_binary_rows(y: Any, labels: int | None) -> bool:
 def _from_lists(y: Any, name: str) -> Targets:
     starts = np.cumsum([0, *(len(row) for row in y)]).astype(np.int64)
     indices = np.array([label for row in y for label in row])
-    if len(indices) and indices.dtype.kind not in "biu":
-        raise ValueError(f"{name} must hold whole numbers, but has some of dtype {indices.dtype}")
+    if len(indices) and (indices.dtype.kind not in "biu" or indices.ndim != 1):
+        raise ValueError(f"{name} must hold whole numbers, but has dtype {indices.dtype} and shape {indices.shape}")
     return starts, indices.astype(np.int64)
 
 

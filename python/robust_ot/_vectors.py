@@ -36,7 +36,11 @@ def read_vec(path: Path, words: Iterable[str] | None = None) -> dict[str, NDArra
     >>> robust_ot.read_vec(file, ["ship", "sky"])
     {'ship': array([0., 1.])}
     """
-    return dict(_core.read_vec(os.fspath(path), None if words is None else list(words)))
+    found: dict[str, NDArray[np.float64]] = {}
+    for word, vector in _core.read_vec(os.fspath(path), None if words is None else list(words)):
+        # Of a repeated word the first vector counts.
+        found.setdefault(word, vector)
+    return found
 
 
 def label_vectors(path: Path, names: Iterable[str]) -> tuple[NDArray[np.float64], list[str]]:

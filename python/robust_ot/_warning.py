@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from types import FrameType
 
 
 class ConvergenceWarning(UserWarning):
@@ -20,5 +22,9 @@ class ConvergenceWarning(UserWarning):
 
 
 def warn_unconverged(message: str, gap: float) -> None:
-    """Warn where the caller of the public function stands."""
-    warnings.warn(ConvergenceWarning(message, gap), stacklevel=3)
+    """Warn where the code that called this package stands."""
+    level = 1
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("robust_ot."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(ConvergenceWarning(message, gap), stacklevel=level)

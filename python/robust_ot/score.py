@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from robust_ot import _core
@@ -164,6 +165,8 @@ def top_cost(truth: Any, scores: ArrayLike, label_vectors: ArrayLike, k: int = 1
     >>> score.top_cost([0], [[0.1, 0.9]], [[1.0, 0.0], [0.0, 2.0]])
     1.0
     """
+    if k is None:
+        raise ValueError("k must be a whole number of at least 1, but is None")
     return _core.top_cost(scores, _targets(truth, scores), label_vectors, k)
 
 
@@ -195,5 +198,7 @@ def all_scores(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike | 
 
 
 def _targets(truth: Any, scores: Any) -> Targets:
-    labels = scores.shape[1] if getattr(scores, "ndim", 0) == 2 else len(scores[0]) if len(scores) else None
-    return as_targets(truth, labels, "truth")
+    shape = np.shape(scores)
+    if len(shape) != 2:
+        raise ValueError(f"scores must have 2 dimensions, but has shape {shape}")
+    return as_targets(truth, shape[1], "truth")

@@ -48,14 +48,25 @@ class _Transport(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
         losses, gradients = core.loss_gradient(logs.contiguous().numpy(), targets)
         gradient = torch.from_numpy(gradients)
         # ∂W/∂ln h = h ∘ ∂W/∂h.
-        ctx.save_for_backward(gradient.mul_(logs.exp()))
+        ctx.save_for_backward(gradient.mul_(logs.exp()), log_probabilities)
         return torch.from_numpy(losses).to(logs.dtype)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator, unused-ignore]
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = ctx.saved_tensors
-        return gradient * grad_output.unsqueeze(-1), None, None
+        gradient, log_probabilities = ctx.saved_tensors
+        return _Once.apply(gradient, log_probabilities) * grad_output.unsqueeze(-1), None, None
+
+
+class _Once(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
+    """A gradient that cannot be differentiated again: refused, not silently zero."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, log_probabilities: Tensor) -> Tensor:
+        return gradient.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, Tensor]:
+        raise NotImplementedError("RobustOTLoss has no second derivative")
 
 
 class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
@@ -77,7 +88,8 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
     entropy, oracle_entropy, fw_iterations, sinkhorn_iterations, tolerance
         As for :func:`robust_ot.loss_gradient`.
     input : {'logits', 'probabilities'}
-        What the network gives; probabilities are scaled to sum one.
+        What the network gives; probabilities are scaled to sum one. For transport a probability of zero counts as the
+        smallest positive number.
     reduction : {'mean', 'sum', 'none'}
         Of the losses of a batch.
 
@@ -117,13 +129,15 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
     ) -> None:
         super().__init__()
         for name, weight in (("mix_ce", mix_ce), ("mix_ot", mix_ot)):
-            if not 0 <= weight < float("inf"):
+            if not (isinstance(weight, (int, float)) and 0 <= weight < float("inf")):
                 raise ValueError(f"{name} must be finite and not negative, but is {weight}")
         if input not in ("logits", "probabilities"):
             raise ValueError(f"input must be 'logits' or 'probabilities', but is {input!r}")
         if reduction not in ("mean", "sum", "none"):
             raise ValueError(f"reduction must be 'mean', 'sum' or 'none', but is {reduction!r}")
-        vectors = label_vectors.detach().cpu().numpy() if isinstance(label_vectors, Tensor) else np.asarray(label_vectors)
+        if isinstance(label_vectors, Tensor):
+            label_vectors = label_vectors.detach().cpu().double().numpy()
+        vectors = np.array(label_vectors)
         if groups == "auto":
             large = metric not in ("srw", "rkp") and isinstance(grouping, str) and vectors.ndim == 2
             groups = min(10, vectors.shape[1]) if large else None
@@ -152,6 +166,9 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         Tensor
             A number, or one of every row with ``reduction='none'``.
         """
+        for name, tensor in (("input", input), ("target", target)):
+            if not isinstance(tensor, Tensor):
+                raise ValueError(f"{name} must be a tensor, but is a {type(tensor).__name__}")
         if input.is_cuda or target.is_cuda:
             raise NotImplementedError(
                 "RobustOTLoss computes on the CPU so far, but was given CUDA tensors; move them with .cpu() first"
@@ -167,10 +184,14 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
             flat = flat.float()
         logs = torch.log_softmax(flat.log() if self.input == "probabilities" else flat, dim=-1)
         targets, shares = self._targets(target, batch, logs)
+        if bool(logs.isnan().any()):
+            raise ValueError("input must be finite, but some of it is not")
+        losses = -self.mix_ce * torch.where(shares > 0, shares * logs, torch.zeros_like(logs)).sum(dim=-1)
+        # Where a label is ruled out, its logarithm is the least there is.
+        logs = logs.clamp(min=float(np.log(torch.finfo(logs.dtype).tiny)))
         self._last = (logs.detach(), targets)
-        losses = self.mix_ot * _Transport.apply(logs, self._core, targets)
-        if self.mix_ce > 0:
-            losses = losses - self.mix_ce * (shares * logs).sum(dim=-1)
+        if self.mix_ot > 0:
+            losses = losses + self.mix_ot * _Transport.apply(logs, self._core, targets)
         if self.reduction == "none":
             return losses.reshape(batch)
         return losses.mean() if self.reduction == "mean" else losses.sum()

@@ -84,11 +84,11 @@ def test_the_command_reads_its_models(digits, tmp_path):
     told = json.loads(
         rot("evaluate", tmp_path / "m.safetensors", "--x", tmp_path / "x.npy", "--y", tmp_path / "y.npy", "--json")
     )
-    found = score.all_scores(y_test, model.predict_proba(X_test), vectors_of_digits())
+    again = RobustOTClassifier.load(tmp_path / "m.safetensors")
+    found = score.all_scores(y_test, model.predict_proba(X_test), again.label_vectors)
     for name, value in found.items():
         assert told[name] == value, name
     assert told["accuracy"] == pytest.approx(model.score(X_test, y_test))
-    again = RobustOTClassifier.load(tmp_path / "m.safetensors")
     np.testing.assert_array_equal(again.predict(X_test), model.predict(X_test))
 
 
@@ -261,3 +261,85 @@ def test_bad_rows_are_named(digits, tags):
         RobustOTClassifier(geometry="rows").partial_fit(X, y, classes=np.arange(10))
     with pytest.raises(ValueError, match="must be a robust-ot model"):
         RobustOTClassifier.load(__file__)
+
+
+def test_partial_fit_goes_on_from_fit_and_from_a_file(digits, tmp_path):
+    X, _, y, _ = digits
+    model = RobustOTClassifier(lr=0.01, epochs=20).fit(X, y)
+    size = np.linalg.norm(model.coef_)
+    model.save(tmp_path / "m.safetensors")
+    for again in (model, RobustOTClassifier.load(tmp_path / "m.safetensors").set_params(lr=0.01)):
+        again.partial_fit(X[:150], y[:150])
+        assert np.linalg.norm(again.coef_) == pytest.approx(size, rel=0.2)
+
+
+def test_fit_forgets_and_parameters_count_from_the_next_pass_on(digits):
+    X, _, y, _ = digits
+    model = RobustOTClassifier(lr=0.01).partial_fit(X, y, classes=np.arange(10))
+    pickled = pickle.dumps(model)
+    assert pickle.dumps(model) == pickled  # and the model is as it was
+    model = pickle.loads(pickled)
+    model.fit(X[:, :30], y).partial_fit(X[:, :30], y)
+    assert model.coef_.shape == (10, 30)
+    assert model.n_iter_ == 1
+    for way in (lambda m: m, lambda m: pickle.loads(pickle.dumps(m))):
+        model = way(RobustOTClassifier(lr=0.1, batch=2000).partial_fit(X, y, classes=np.arange(10)))
+        before = model.coef_.copy()
+        model.set_params(lr=1e-6).partial_fit(X, y)
+        assert np.abs(model.coef_ - before).max() < 1e-5
+
+
+def test_a_failed_fit_changes_nothing(digits):
+    from sklearn.exceptions import NotFittedError
+
+    X, X_test, y, _ = digits
+    model = RobustOTClassifier("nope")
+    with pytest.raises(ValueError, match="nope"):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model = RobustOTClassifier(epochs=2).fit(X, y)
+    before = model.predict(X_test)
+    with pytest.raises(ValueError, match="lr must be"):
+        model.set_params(lr=-1).fit(X, y > 4)
+    np.testing.assert_array_equal(model.predict(X_test), before)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [[-1, 0, 1], [False, True], ["1", "10", "2"], ["¹", "²", "³"], [0.5, 1.5, 2.5], ["cat", "dog", "ß"]],
+)
+def test_classes_survive_a_file(rng, tmp_path, classes):
+    y = np.array(classes)[np.arange(60) % len(classes)]
+    X = rng.normal(size=(60, 4))
+    if y.dtype.kind == "f":
+        y = y.astype(str)
+    model = RobustOTClassifier(epochs=3).fit(X, y)
+    model.save(tmp_path / "m.safetensors")
+    again = RobustOTClassifier.load(tmp_path / "m.safetensors")
+    assert again.classes_.dtype.kind == model.classes_.dtype.kind
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_many_labels_survive_a_file_after_partial_fit(tags, tmp_path):
+    X, X_test, y, _ = tags
+    model = RobustOTClassifier(lr=0.05)
+    for _ in range(30):
+        model.partial_fit(X, y)
+    model.save(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(RobustOTClassifier.load(tmp_path / "m.safetensors").predict(X_test), model.predict(X_test))
+
+
+def test_files_and_arrays_where_they_do_not_belong(digits):
+    X, _, y, _ = digits
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        RobustOTClassifier("kl", prior="/nowhere").fit(X, y)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        RobustOTClassifier(grouping="/nowhere").fit(X, y)
+    with pytest.raises(ValueError, match="prior must be one of eye, ones or a path, but is a ndarray"):
+        RobustOTClassifier("kl", prior=np.eye(10)).fit(X, y)
+    with pytest.warns(UserWarning, match="prior has no effect with mix"):
+        RobustOTClassifier(prior="ones", epochs=1).fit(X, y)
+    huge = RobustOTClassifier(label_vectors=vectors_of_digits() * 1e200, epochs=2).fit(X, y)
+    usual = RobustOTClassifier(label_vectors=vectors_of_digits(), epochs=2).fit(X, y)
+    np.testing.assert_allclose(huge.coef_, usual.coef_, atol=1e-6)

@@ -97,6 +97,24 @@ def test_any_layout_gives_the_same(rng, form):
     assert (found.value, found.lower_bound) == (expected.value, expected.lower_bound)
 
 
+def test_fields_of_packed_records_are_read_where_they_are(rng):
+    X, Y = clouds(rng, d=2)
+    expected = robust_ot.distance(X.astype(np.float32), Y)
+    packed = np.zeros(len(X), dtype=[("t", "i2"), ("p", "f4", (2,)), ("w", "f8")])
+    packed["p"], packed["w"] = X, 1.0
+    assert packed["p"].strides[0] % 4 != 0
+    assert robust_ot.distance(packed["p"], Y).value == expected.value
+    assert robust_ot.distance(packed["p"], Y, packed["w"]).value == expected.value
+    unaligned = np.ndarray(X.shape, "f8", bytearray(b"\0" * (X.nbytes + 1)), offset=1)
+    unaligned[:] = X
+    assert robust_ot.distance(unaligned, Y).value == robust_ot.distance(X, Y).value
+
+
+def test_what_memory_has_no_room_for_is_an_error_and_not_the_end():
+    with pytest.raises(MemoryError, match=r"X needs 8.* of memory, more than there is"):
+        robust_ot.distance(np.broadcast_to(0.0, (10**9, 10**5)), [[0.0] * 10**5])
+
+
 def test_other_numbers_become_double(rng):
     X, Y = clouds(rng)
     single = robust_ot.distance(X.astype(np.float32), Y.astype(np.float32))
@@ -205,6 +223,7 @@ BAD = [
     ({"X": np.array([[1j, 0.0]])}, "X must be an array of real numbers, but has dtype complex128"),
     ({"X": np.array([[None, 0.0]])}, "X must be an array of real numbers, but has dtype object"),
     ({"X": [[1.0], [1.0, 2.0]]}, "X must be an array of numbers, but numpy says"),
+    ({"X": np.ma.array([[0.0, 1.0]], mask=[[True, False]])}, "X must not be masked"),
     ({"X": [[0.0, 0.0, 0.0]]}, "must have the same number of features, but have 3 and 2"),
     ({"a": [1.0]}, "a: there must be one weight a point, but there are 1 weights for 2 points"),
     ({"a": [1.0, -1.0]}, r"a: weights must be finite and not negative, but number 2 is -1"),

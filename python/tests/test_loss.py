@@ -101,11 +101,16 @@ def test_bad_truths_are_named(rng, y, message):
         ({"predictions": np.zeros((5, 6))}, "predictions must be positive, but one is 0"),
         ({"predictions": np.full((5, 6), np.nan)}, "predictions must be positive, but one is nan"),
         ({"predictions": np.full((5, 6), None)}, "predictions must be an array of real numbers, but has dtype object"),
+        ({"predictions": np.full((5, 6), 0.5)}, "must sum to 1 in every row, but row 1 sums to 3"),
         ({"label_vectors": np.full((6, 2), np.nan)}, "label_vectors: coordinates must be finite"),
         ({"label_vectors": np.ones((1, 2))}, "there must be 2 labels"),
         ({"label_vectors": np.ones(6)}, r"label_vectors must have 2 dimensions, but has shape \(6,\)"),
         ({"entropy": 0.0}, "entropy must be between 1e-30 and 1e30, but is 0"),
         ({"fw_iterations": 0}, "fw_iterations must be at least 1, but is 0"),
+        ({"fw_iterations": -1}, "fw_iterations must be a whole number of at least 1, but is -1"),
+        ({"entropy": "x"}, "entropy must be a positive number, but is 'x'"),
+        ({"label_vectors": np.eye(6) * 1e30}, "label_vectors must be small enough for their squares in f32"),
+        ({"targets": None}, "targets must be labels of every row, but is None"),
     ],
 )
 def test_bad_losses_are_named(rng, change, message):

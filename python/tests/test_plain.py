@@ -74,7 +74,10 @@ def test_zero_weights_and_small_regularisation(rng):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([1.0], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]]), "the cost matrix must be 1 × 2"),
+        (
+            ([1.0], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]]),
+            r"one row a weight of a and one column a weight of b, \(1, 2\), but has shape \(2, 2\)",
+        ),
         (([0.5, 0.5], [1.0, 1.0], [[0.0, 1.0], [1.0, 0.0]]), "same total mass, but have 1 and 2"),
         (([0.5, np.nan], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]]), "weights must be finite"),
         (([0.5, 0.5], [0.5, 0.5], [[0.0, np.nan], [1.0, 0.0]]), "costs must be finite, but row 1, column 2 is NaN"),
@@ -93,8 +96,41 @@ def test_bad_problems(arguments, message):
 def test_regularisation_must_be_positive_and_not_converging_is_said():
     half = [0.5, 0.5]
     for reg in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(ValueError, match="entropy must be positive"):
+        with pytest.raises(ValueError, match="reg must be positive"):
             robust_ot.sinkhorn(half, half, [[0.0, 1.0], [1.0, 0.0]], reg)
     with pytest.warns(robust_ot.ConvergenceWarning, match="marginal error") as caught:
         robust_ot.sinkhorn([0.3, 0.7], half, [[0.0, 1.0], [1.0, 0.5]], 0.01, numItermax=1)
     assert caught[0].message.gap > 1e-9
+
+
+def test_costs_are_those_of_the_plan_whatever_the_sums():
+    a, b, M = [0.5, 0.5], [0.5, 0.5 + 4e-8], np.array([[0.0, 1e9], [1e9, 0.0]])
+    for pair in ((a, b), (b, a)):
+        assert robust_ot.emd2(*pair, M) == pytest.approx((robust_ot.emd(*pair, M) * M).sum(), rel=1e-12)
+
+
+def test_single_precision_converges_and_is_rounded(rng):
+    a, b, M = problem(rng, 7, 5)
+    for reg in (1e-8, 1e-2, 1.0):
+        plan, log = robust_ot.sinkhorn(a, b, M.astype(np.float32), reg, log=True, numItermax=100_000, stopThr=1e-8)
+        np.testing.assert_allclose(plan.sum(1), a, atol=1e-6)
+        np.testing.assert_allclose(plan.sum(0), b, atol=1e-6)
+        assert log["err"][0] <= 1e-8
+
+
+def test_bad_settings_are_named():
+    half, M = [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]]
+    for keywords, message in (
+        ({"stopThr": -1.0}, "stopThr must be finite and not negative"),
+        ({"stopThr": np.nan}, "stopThr must be finite and not negative"),
+        ({"numItermax": 0}, "numItermax must be at least 1"),
+        ({"numItermax": -1}, "numItermax must be a whole number of at least 1, but is -1"),
+        ({"reg": "x"}, "reg must be a positive number, but is 'x'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            robust_ot.sinkhorn(half, half, M, **{"reg": 1.0, **keywords})
+    with pytest.raises(ValueError, match=r"a must have 1 dimension, but has shape \(\)"):
+        robust_ot.emd(1.0, half, M)
+    with pytest.warns(robust_ot.ConvergenceWarning) as caught:
+        robust_ot.sinkhorn2([0.3, 0.7], half, [[0.0, 1.0], [1.0, 0.5]], 0.01, numItermax=1)
+    assert caught[0].filename == __file__

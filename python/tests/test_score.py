@@ -39,3 +39,14 @@ def test_bad_scores_are_named():
         score.auc([0, 1], [[0.0, 1.0]])
     with pytest.raises(ValueError, match="label vectors must be 2 rows"):
         score.expected_cost([0], [[0.5, 0.5]], np.eye(3))
+    for vectors in (np.full((2, 2), np.nan), np.full((2, 2), 1e160)):
+        with pytest.raises(ValueError, match=r"label.vectors must be"):
+            score.expected_cost([0], [[0.5, 0.5]], vectors)
+        with pytest.raises(ValueError, match=r"label.vectors must be"):
+            score.all_scores([0], [[0.5, 0.5]], vectors)
+    with pytest.raises(ValueError, match="k must be a whole number of at least 1, but is -1"):
+        score.precision_at([0], [[0.0, 1.0]], -1)
+    with pytest.raises(ValueError, match=r"scores must have 2 dimensions, but has shape \(3,\)"):
+        score.auc([0], [1, 2, 3])
+    with pytest.raises(ValueError, match="truth must be labels of every row, but is None"):
+        score.auc(None, [[0.0, 1.0]])

@@ -157,3 +157,36 @@ def test_bad_losses_are_named(rng):
 
 def test_an_empty_batch_has_no_losses(rng):
     assert RobustOTLoss(vectors(rng), reduction="none")(torch.zeros(0, 5), torch.zeros(0, dtype=torch.long)).shape == (0,)
+
+
+def test_labels_that_are_ruled_out(rng):
+    loss = RobustOTLoss(vectors(rng))
+    z = torch.tensor([[0.0, 1.0, -torch.inf, 2.0, 0.5]], requires_grad=True)
+    value = loss(z, torch.tensor([1]))
+    value.backward()
+    assert torch.isfinite(value)
+    assert torch.isfinite(z.grad).all()
+    saturated = torch.softmax(torch.tensor([[200.0, 0.0, 0.0, -200.0, 1.0]]), -1)
+    assert (saturated == 0).any()
+    assert torch.isfinite(RobustOTLoss(vectors(rng), input="probabilities")(saturated, torch.tensor([0])))
+    plain = RobustOTLoss(vectors(rng), mix_ot=0.0)(z, torch.tensor([1]))
+    torch.testing.assert_close(plain, torch.nn.functional.cross_entropy(z, torch.tensor([1])))
+
+
+def test_a_second_derivative_is_refused_and_not_zero(rng):
+    loss = RobustOTLoss(vectors(rng), mix_ce=0.0, mix_ot=1.0)
+    z = torch.randn(2, 5, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(loss(z, torch.tensor([0, 1])), z, create_graph=True)
+    with pytest.raises(NotImplementedError, match="no second derivative"):
+        gradient.square().sum().backward()
+
+
+def test_the_callers_vectors_are_copied(rng):
+    V, z, y = vectors(rng), torch.randn(2, 5), torch.tensor([0, 1])
+    loss = RobustOTLoss(V)
+    before = loss(z, y).item()
+    V *= 100
+    assert pickle.loads(pickle.dumps(loss))(z, y).item() == before
+    assert RobustOTLoss(torch.eye(5, dtype=torch.bfloat16))(z, y).isfinite()
+    with pytest.raises(ValueError, match="target must be a tensor, but is a ndarray"):
+        loss(z, y.numpy())

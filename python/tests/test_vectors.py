@@ -6,7 +6,7 @@ import robust_ot
 
 
 def test_words_in_the_order_asked_for(tmp_path):
-    text = "3 2\nsea 1 2\nship 3 4\nnew york 5 6\n"
+    text = "4 2\nsea 1 2\nship 3 4\nnew york 5 6\nsea 9 9\n"
     (tmp_path / "w.vec").write_text(text)
     with gzip.open(tmp_path / "w.vec.gz", "wt") as file:
         file.write(text)

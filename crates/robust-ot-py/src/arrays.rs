@@ -1,25 +1,36 @@
 //! Numbers from Python: arrays of any layout and number type, and whatever numpy turns into one.
 
 use ndarray::{Array1, Array2, ArrayView2};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::PyValueError;
+use numpy::{
+    PyArray1, PyArray2, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray2, PyUntypedArray,
+    PyUntypedArrayMethods,
+};
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use robust_ot::data::{Features, Sparse};
+use rot_cli::Memory;
 
 use crate::error::from_library;
 
 /// A matrix of double precision, copied.
 pub fn matrix(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Array2<f64>> {
-    Ok(Matrix::new(value, name)?.to_double())
+    let found = Matrix::new(value, name)?;
+    check_room::<f64>(found.len(), name)?;
+    Ok(found.to_double())
 }
 
 /// A vector of double precision, copied.
 pub fn vector(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Array1<f64>> {
-    if let Ok(array) = value.cast::<PyArray1<f64>>() {
+    if let Ok(array) = value.cast::<PyArray1<f64>>()
+        && is_plain(array.as_untyped(), size_of::<f64>())
+    {
+        check_room::<f64>(array.len(), name)?;
         return Ok(array.readonly().as_array().to_owned());
     }
     let array = as_numbers(value, name)?;
     check_dimensions(&array, name, 1)?;
+    check_room::<f64>(array.len(), name)?;
+    // A copy has elements one after the other.
     let array = array.call_method1("astype", ("float64",))?;
     Ok(array.cast::<PyArray1<f64>>()?.readonly().as_array().to_owned())
 }
@@ -38,19 +49,31 @@ impl<'py> Matrix<'py> {
         }
         let array = as_numbers(value, name)?;
         check_dimensions(&array, name, 2)?;
-        let array = match Self::of_numpy(&array) {
-            Some(found) => return Ok(found),
-            None => array.call_method1("astype", ("float64",))?,
-        };
-        Ok(Self::Double(array.cast::<PyArray2<f64>>()?.readonly()))
+        if let Some(found) = Self::of_numpy(&array) {
+            return Ok(found);
+        }
+        check_room::<f64>(array.len(), name)?;
+        let single = array.dtype().is_equiv_to(&numpy::dtype::<f32>(value.py()));
+        let array = array.call_method1("astype", (if single { "float32" } else { "float64" },))?;
+        Self::of_numpy(&array).ok_or_else(|| PyValueError::new_err(format!("{name} could not be copied")))
     }
 
     fn of_numpy(value: &Bound<'py, PyAny>) -> Option<Self> {
         // A read-only view counts how often it is out; one that someone writes to is copied by numpy instead.
         if let Ok(array) = value.cast::<PyArray2<f64>>() {
-            return array.try_readonly().ok().map(Self::Double);
+            let plain = is_plain(array.as_untyped(), size_of::<f64>());
+            return array.try_readonly().ok().filter(|_| plain).map(Self::Double);
         }
-        value.cast::<PyArray2<f32>>().ok().and_then(|array| array.try_readonly().ok()).map(Self::Single)
+        let array = value.cast::<PyArray2<f32>>().ok()?;
+        let plain = is_plain(array.as_untyped(), size_of::<f32>());
+        array.try_readonly().ok().filter(|_| plain).map(Self::Single)
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Single(array) => array.len(),
+            Self::Double(array) => array.len(),
+        }
     }
 
     /// In double precision, copied.
@@ -76,7 +99,9 @@ pub fn features(value: &Bound<'_, PyAny>) -> PyResult<Features> {
     let Ok((starts, indices, values, columns)) =
         value.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>, usize)>()
     else {
-        return Ok(Features::Dense(Matrix::new(value, "X")?.to_single()));
+        let found = Matrix::new(value, "X")?;
+        check_room::<f32>(found.len(), "X")?;
+        return Ok(Features::Dense(found.to_single()));
     };
     let whole = |value: &Bound<'_, PyAny>| -> PyResult<Vec<i64>> {
         let array = value.call_method1("astype", ("int64",))?;
@@ -91,12 +116,38 @@ pub fn features(value: &Bound<'_, PyAny>) -> PyResult<Features> {
     Ok(Features::Sparse(sparse))
 }
 
+/// Whether elements lie at whole multiples of their size, as views of Rust need it, and none is masked. Fields of packed
+/// records do not; numpy copies those.
+fn is_plain(array: &Bound<'_, PyUntypedArray>, size: usize) -> bool {
+    let exact = array.get_type().is(array.py().get_type::<PyUntypedArray>());
+    exact && array.strides().iter().all(|stride| stride % size as isize == 0) && is_aligned(array)
+}
+
+fn is_aligned(array: &Bound<'_, PyUntypedArray>) -> bool {
+    let flags = array.getattr("flags").and_then(|flags| flags.getattr("aligned"));
+    flags.and_then(|aligned| aligned.extract()).unwrap_or(false)
+}
+
+/// Refuses what memory has no room for, which Rust would otherwise end the process over.
+pub fn check_room<T>(count: usize, name: &str) -> PyResult<()> {
+    let mut room = Vec::<T>::new();
+    room.try_reserve_exact(count).map_err(|_| {
+        let bytes = Memory(count.saturating_mul(size_of::<T>()));
+        PyMemoryError::new_err(format!("{name} needs {bytes} of memory, more than there is"))
+    })
+}
+
 /// What numpy makes of a value, if it is real numbers.
 fn as_numbers<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyUntypedArray>> {
     let py = value.py();
     let array = py.import("numpy")?.call_method1("asarray", (value,)).map_err(|error| {
         PyValueError::new_err(format!("{name} must be an array of numbers, but numpy says: {error}"))
     })?;
+    if value.hasattr("mask")?
+        && value.getattr("mask")?.call_method0("any").is_ok_and(|any| any.is_truthy().unwrap_or(true))
+    {
+        return Err(PyValueError::new_err(format!("{name} must not be masked, but some of its numbers are")));
+    }
     let array = array.cast_into::<PyUntypedArray>()?;
     let kind: String = array.dtype().getattr("kind")?.extract()?;
     if "biuf".contains(kind.as_str()) {

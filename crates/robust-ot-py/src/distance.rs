@@ -91,7 +91,7 @@ pub fn distance<'py>(
         problem.solve_until(&settings, interrupt)
     })?;
     let solved = solved.map_err(|error| from_library("X, Y", error))?;
-    Ok(Solution::new(solved, shape, &grouping))
+    Ok(Solution::new(solved, shape, &grouping, entropy > 0.0))
 }
 
 /// Values, lower bounds and relative gaps of some pairs, and whether each converged.

@@ -61,7 +61,8 @@ fn as_keywords(message: &str) -> String {
         };
         let rest = &word[at + 2..];
         let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '-')).unwrap_or(rest.len());
-        words.push(format!("{}{}{}", &word[..at], keyword(&rest[..end]), &rest[end..]));
+        let name = if &rest[..end] == "seed" { "random_state".to_owned() } else { keyword(&rest[..end]) };
+        words.push(format!("{}{name}{}", &word[..at], &rest[end..]));
     }
     words.join(" ")
 }

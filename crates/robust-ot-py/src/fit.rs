@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use robust_ot::learn::{Dataset, Epoch, Trainer};
+use robust_ot::learn::{About, Dataset, Epoch, Trainer};
 use rot_cli::{Failure, FitOptions, Fitted, Preparation, Samples, Watch};
 
 use crate::arrays::{features, matrix};
@@ -24,8 +24,8 @@ pub fn options(keywords: &Bound<'_, PyDict>) -> PyResult<FitOptions> {
         let name: String = name.extract()?;
         let name = if name == "lam" { "lambda".to_owned() } else { name.replace('_', "-") };
         let value = match value.extract::<bool>() {
-            Ok(value) => if value { "yes" } else { "no" }.to_owned(),
-            Err(_) => value.str()?.to_string(),
+            Ok(value) if name == "bias" => if value { "yes" } else { "no" }.to_owned(),
+            _ => value.str()?.to_string(),
         };
         words.push(format!("--{name}={value}"));
     }
@@ -74,7 +74,8 @@ impl Watch for Telling {
 
 /// Train a linear model.
 #[pyfunction]
-#[pyo3(signature = (x, truth, label_names, label_vectors, keywords, standardize, told))]
+#[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
+#[pyo3(signature = (x, truth, label_names, label_vectors, keywords, standardize, told, kind))]
 pub fn fit<'py>(
     x: &Bound<'py, PyAny>,
     truth: Arrays<'py>,
@@ -83,6 +84,7 @@ pub fn fit<'py>(
     keywords: &Bound<'py, PyDict>,
     standardize: bool,
     told: Option<Py<PyAny>>,
+    kind: (String, bool),
 ) -> PyResult<Found<'py>> {
     let py = x.py();
     let options = options(keywords)?;
@@ -102,6 +104,16 @@ pub fn fit<'py>(
     if let Some(error) = telling.failed {
         return Err(error);
     }
-    let Fitted { model, history: epochs, notes } = found.map_err(from_command)?;
+    let Fitted { mut model, history: epochs, notes } = found.map_err(from_command)?;
+    describe(&mut model.about, kind);
     Ok((Model { model }, history(py, &epochs)?, notes))
+}
+
+/// What numpy has the labels as, and whether rows may have several.
+pub fn describe(about: &mut About, (label_kind, several): (String, bool)) {
+    about.label_kind = label_kind;
+    if several {
+        // Of rows that all had one label, only the best one is an answer.
+        about.threshold.get_or_insert(1.0);
+    }
 }

@@ -6,7 +6,7 @@ use robust_ot::learn::{About, Learner as Learning};
 
 use crate::arrays::matrix;
 use crate::error::{from_command, from_library};
-use crate::fit::{dataset, history, options};
+use crate::fit::{dataset, describe, history, options};
 use crate::model::Model;
 use crate::targets::Arrays;
 use crate::threads::run;
@@ -22,28 +22,35 @@ pub struct Learner {
 
 #[pymethods]
 impl Learner {
-    /// Begins with the first rows, which it does not yet learn from; `state` goes on where another stood.
+    /// Begins with the first rows, which it does not yet learn from; `state` goes on where another learner stood, `model`
+    /// from its weights.
     #[new]
-    #[pyo3(signature = (x, truth, label_names, label_vectors, keywords, state=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
+    #[pyo3(signature = (x, truth, label_names, label_vectors, keywords, kind, state=None, model=None))]
     fn new<'py>(
         x: &Bound<'py, PyAny>,
         truth: Arrays<'py>,
         label_names: Vec<String>,
         label_vectors: Option<&Bound<'py, PyAny>>,
         keywords: &Bound<'py, PyDict>,
+        kind: (String, bool),
         state: Option<&[u8]>,
+        model: Option<&Bound<'py, Model>>,
     ) -> PyResult<Self> {
         let options = options(keywords)?;
         let vectors = label_vectors.map(|vectors| matrix(vectors, "label_vectors")).transpose()?;
         let rows = dataset(x, label_names.len(), &truth)?;
         let settings = options.settings().map_err(from_command)?;
         let trained = run(x.py(), |_| options.trained(&rows, vectors.as_ref()))?.map_err(from_command)?;
-        let about = About { training: Some(settings.clone()), ..trained.about };
+        let mut about = About { training: Some(settings.clone()), ..trained.about };
+        describe(&mut about, kind);
         let features = rows.features().columns();
         let mut learning =
             Learning::new(features, trained.objective, settings).map_err(|error| from_library("", error))?;
         if let Some(state) = state {
             learning.restore(state).map_err(|error| from_library("", error))?;
+        } else if let Some(model) = model {
+            learning.start_from(&model.get().model).map_err(|error| from_library("X", error))?;
         }
         Ok(Self { learning, label_names, about, vectors })
     }
@@ -52,7 +59,13 @@ impl Learner {
     fn learn<'py>(&mut self, x: &Bound<'py, PyAny>, truth: Arrays<'py>) -> PyResult<()> {
         let rows = dataset(x, self.label_names.len(), &truth)?;
         let learnt = run(x.py(), |interrupt| self.learning.learn(&rows, interrupt))?;
-        learnt.map(|_| ()).map_err(|error| from_library("X", error))
+        learnt.map_err(|error| from_library("X", error))?;
+        if self.about.threshold.is_some() {
+            let model = self.model()?.model;
+            let found = run(x.py(), |_| rot_cli::answer_threshold(&model, &rows))?.map_err(from_command)?;
+            self.about.threshold = found.or(self.about.threshold);
+        }
+        Ok(())
     }
 
     /// The model as it stands.

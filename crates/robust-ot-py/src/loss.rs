@@ -8,7 +8,7 @@ use robust_ot::loss::{LossSettings, RobustLoss as Loss};
 
 use crate::arrays::{Matrix, matrix};
 use crate::error::from_library;
-use crate::metric::MetricArguments;
+use crate::metric::{MetricArguments, argument};
 use crate::targets::{Arrays, targets};
 use crate::threads::run;
 
@@ -30,18 +30,19 @@ impl RobustLoss {
         py: Python<'py>,
         vectors: &Bound<'py, PyAny>,
         metric: &Bound<'py, PyTuple>,
-        settings: (f64, Option<f64>, usize, usize, f64),
+        settings: &Bound<'py, PyTuple>,
     ) -> PyResult<Self> {
         let vectors = matrix(vectors, "label_vectors")?;
         let metric = MetricArguments::new(metric)?;
         let grouping = metric.grouping(vectors.ncols())?;
+        let item = |at: usize| settings.get_item(at);
         let settings = LossSettings {
             set: metric.set()?,
-            entropy: settings.0,
-            oracle_entropy: settings.1,
-            frank_wolfe: settings.2,
-            sinkhorn: settings.3,
-            tolerance: settings.4,
+            entropy: argument(&item(0)?, "entropy", "a positive number")?,
+            oracle_entropy: argument(&item(1)?, "oracle_entropy", "a positive number, or None")?,
+            frank_wolfe: argument(&item(2)?, "fw_iterations", "a whole number of at least 1")?,
+            sinkhorn: argument(&item(3)?, "sinkhorn_iterations", "a whole number of at least 1")?,
+            tolerance: argument(&item(4)?, "tolerance", "a number that is not negative")?,
         };
         let made = run(py, |_| {
             Ok((Loss::new(&vectors, &grouping, settings.clone())?, Loss::new(&vectors, &grouping, settings)?))
@@ -67,13 +68,13 @@ impl RobustLoss {
         match Matrix::new(log_predictions, "predictions")? {
             Matrix::Single(logs) => {
                 let logs = logs.as_array();
-                let found = run(py, |_| self.single.loss_gradient(logs, &truth))?;
+                let found = run(py, |interrupt| self.single.loss_gradient_until(logs, &truth, interrupt))?;
                 let found = found.map_err(|error| from_library("predictions", error))?;
                 Ok((found.losses.into_pyarray(py), found.gradients.into_pyarray(py).into_any()))
             }
             Matrix::Double(logs) => {
                 let logs = logs.as_array();
-                let found = run(py, |_| self.double.loss_gradient(logs, &truth))?;
+                let found = run(py, |interrupt| self.double.loss_gradient_until(logs, &truth, interrupt))?;
                 let found = found.map_err(|error| from_library("predictions", error))?;
                 Ok((found.losses.into_pyarray(py), found.gradients.into_pyarray(py).into_any()))
             }

@@ -1,20 +1,55 @@
 //! Plain transport with given costs.
 
-use ndarray::Array2;
+use ndarray::{Array1, Array2, ArrayView2, CowArray, Ix2};
 use numpy::{IntoPyArray, PyArray1, PyArray2};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use robust_ot::transport::{CostRows, NetworkSimplex, Sinkhorn};
+use robust_ot::Error;
+use robust_ot::transport::{NetworkSimplex, Sinkhorn};
 
-use crate::arrays::{Matrix, vector};
+use crate::arrays::{Matrix, check_room, vector};
 use crate::error::from_library;
+use crate::metric::argument;
 use crate::threads::run;
 
-/// Plan, source potential, target potential, whether it is optimal, pivots.
+/// Plan, source potential, target potential, cost, whether it is optimal.
 type Exact<'py> =
-    (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, bool, usize);
+    (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, f64, bool);
 /// Plan, source potential, target potential, marginal error, whether it converged, iterations.
 type Entropic<'py> =
     (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, f64, bool, usize);
+
+/// Weights and costs, which are copied only if they are not of double precision.
+struct Problem<'a> {
+    a: Array1<f64>,
+    b: Array1<f64>,
+    costs: CowArray<'a, f64, Ix2>,
+}
+
+impl<'a> Problem<'a> {
+    fn new(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>, costs: &'a Matrix<'_>) -> PyResult<Self> {
+        let (a, b) = (vector(a, "a")?, vector(b, "b")?);
+        let costs: CowArray<f64, Ix2> = match costs {
+            Matrix::Double(array) => array.as_array().into(),
+            single @ Matrix::Single(_) => single.to_double().into(),
+        };
+        if costs.dim() != (a.len(), b.len()) {
+            let (rows, columns) = costs.dim();
+            return Err(PyValueError::new_err(format!(
+                "M must have one row a weight of a and one column a weight of b, ({}, {}), but has shape ({rows}, {columns})",
+                a.len(),
+                b.len()
+            )));
+        }
+        // The plan.
+        check_room::<f64>(costs.len(), "the plan")?;
+        Ok(Self { a, b, costs })
+    }
+
+    fn costs(&self) -> ArrayView2<'_, f64> {
+        self.costs.view()
+    }
+}
 
 /// Exact transport between weights a and b at costs M.
 #[pyfunction]
@@ -24,30 +59,22 @@ pub fn emd<'py>(
     costs: &Bound<'py, PyAny>,
 ) -> PyResult<Exact<'py>> {
     let py = a.py();
-    let (a, b) = (vector(a, "a")?, vector(b, "b")?);
-    let costs = Matrix::new(costs, "M")?;
-    let solve = |costs: CostRows| {
-        run(py, |interrupt| {
-            let shape = costs.dim();
-            let mut simplex = NetworkSimplex::new(slice(&a), slice(&b))?;
-            let solution = simplex.solve(costs, interrupt)?;
-            let mut plan = Array2::zeros(shape);
-            solution.plan.iter().for_each(|entry| plan[[entry.row, entry.column]] += entry.mass);
-            Ok((plan, solution))
-        })
-    };
-    let solved = match &costs {
-        Matrix::Double(array) => solve(array.as_array().into()),
-        single @ Matrix::Single(_) => solve((&single.to_double()).into()),
-    }?;
-    let (plan, solution) = solved.map_err(|error| from_library("a, b, M", error))?;
-    Ok((
-        plan.into_pyarray(py),
-        solution.source_potential.into_pyarray(py),
-        solution.target_potential.into_pyarray(py),
-        solution.optimal,
-        solution.pivots,
-    ))
+    let matrix = Matrix::new(costs, "M")?;
+    let problem = Problem::new(a, b, &matrix)?;
+    let solved = run(py, |interrupt| {
+        let mut simplex = NetworkSimplex::new(slice(&problem.a), slice(&problem.b))?;
+        let solution = simplex.solve(problem.costs(), interrupt)?;
+        let mut plan = Array2::zeros(problem.costs.dim());
+        let mut cost = 0.0;
+        for entry in &solution.plan {
+            plan[[entry.row, entry.column]] += entry.mass;
+            cost += entry.mass * problem.costs[[entry.row, entry.column]];
+        }
+        Ok((plan, cost, solution))
+    })?;
+    let (plan, cost, solution) = solved.map_err(|error| from_library("a, b, M", error))?;
+    let (u, v) = (solution.source_potential.into_pyarray(py), solution.target_potential.into_pyarray(py));
+    Ok((plan.into_pyarray(py), u, v, cost, solution.optimal))
 }
 
 /// Entropic transport between weights a and b at costs M.
@@ -56,33 +83,37 @@ pub fn sinkhorn<'py>(
     a: &Bound<'py, PyAny>,
     b: &Bound<'py, PyAny>,
     costs: &Bound<'py, PyAny>,
-    entropy: f64,
-    tolerance: f64,
-    max_iterations: usize,
+    reg: &Bound<'py, PyAny>,
+    tolerance: &Bound<'py, PyAny>,
+    iterations: &Bound<'py, PyAny>,
 ) -> PyResult<Entropic<'py>> {
     let py = a.py();
-    let (a, b) = (vector(a, "a")?, vector(b, "b")?);
-    let costs = Matrix::new(costs, "M")?;
-    let solved = match &costs {
-        Matrix::Double(array) => {
-            let costs = array.as_array();
-            run(py, |interrupt| {
-                let mut sinkhorn = Sinkhorn::<f64>::new(slice(&a), slice(&b), entropy)?;
-                let report = sinkhorn.solve(costs, tolerance, max_iterations, interrupt)?;
-                Ok((sinkhorn.plan(costs)?, sinkhorn.potentials(), report))
-            })
+    let reg: f64 = argument(reg, "reg", "a positive number")?;
+    let limit: f64 = argument(tolerance, "stopThr", "a finite number that is not negative")?;
+    let most: usize = argument(iterations, "numItermax", "a whole number of at least 1")?;
+    if !(limit >= 0.0 && limit.is_finite()) {
+        return Err(PyValueError::new_err(format!(
+            "stopThr must be finite and not negative, but is {limit}"
+        )));
+    }
+    if most == 0 {
+        return Err(PyValueError::new_err("numItermax must be at least 1, but is 0"));
+    }
+    let matrix = Matrix::new(costs, "M")?;
+    let problem = Problem::new(a, b, &matrix)?;
+    let solved = run(py, |interrupt| {
+        let mut sinkhorn = Sinkhorn::<f64>::new(slice(&problem.a), slice(&problem.b), reg)?;
+        let report = sinkhorn.solve(problem.costs(), limit, most, interrupt)?;
+        Ok((sinkhorn.plan(problem.costs())?, sinkhorn.potentials(), report))
+    })?;
+    let (mut plan, (f, g), report) = solved.map_err(|error| match error {
+        // The library knows it by another name, and by exact plans that have none.
+        Error::Parameter { name: "entropy", rule, value } => {
+            PyValueError::new_err(format!("reg must be {}, but is {value}", rule.trim_start_matches("0 or ")))
         }
-        Matrix::Single(array) => {
-            let costs = array.as_array();
-            run(py, |interrupt| {
-                let mut sinkhorn = Sinkhorn::<f32>::new(slice(&a), slice(&b), entropy)?;
-                let report = sinkhorn.solve(costs, tolerance, max_iterations, interrupt)?;
-                Ok((sinkhorn.plan(&costs.mapv(f64::from))?, sinkhorn.potentials(), report))
-            })
-        }
-    }?;
-    let (mut plan, (f, g), report) = solved.map_err(|error| from_library("a, b, M", error))?;
-    let mass = a.sum();
+        other => from_library("a, b, M", other),
+    })?;
+    let mass = problem.a.sum();
     plan.mapv_inplace(|entry| entry * mass);
     let plan = plan.into_pyarray(py);
     Ok((
@@ -95,6 +126,6 @@ pub fn sinkhorn<'py>(
     ))
 }
 
-fn slice(weights: &ndarray::Array1<f64>) -> &[f64] {
+fn slice(weights: &Array1<f64>) -> &[f64] {
     weights.as_slice().expect("copied vectors are contiguous")
 }

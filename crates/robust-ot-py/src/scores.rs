@@ -8,6 +8,7 @@ use robust_ot::score;
 
 use crate::arrays::matrix;
 use crate::error::from_library;
+use crate::metric::argument;
 use crate::targets::{Arrays, targets};
 use crate::threads::run;
 
@@ -20,8 +21,7 @@ pub fn rank<'py>(
 ) -> PyResult<(f64, f64, usize, usize)> {
     let values = matrix(values, "scores")?;
     let truth = targets(values.ncols(), &truth)?;
-    let found =
-        run(py, |_| score::rank(values.view(), &truth))?.map_err(|error| from_library("scores", error))?;
+    let found = run(py, |_| score::rank(values.view(), &truth))?.map_err(|error| from_library("", error))?;
     Ok((found.auc, found.average_precision, found.counted, found.excluded))
 }
 
@@ -31,11 +31,12 @@ pub fn precision_at<'py>(
     py: Python<'py>,
     values: &Bound<'py, PyAny>,
     truth: Arrays<'py>,
-    k: usize,
+    k: &Bound<'py, PyAny>,
 ) -> PyResult<f64> {
+    let k: usize = argument(k, "k", "a whole number of at least 1")?;
     let values = matrix(values, "scores")?;
     let truth = targets(values.ncols(), &truth)?;
-    run(py, |_| score::precision_at(values.view(), &truth, k))?.map_err(|error| from_library("scores", error))
+    run(py, |_| score::precision_at(values.view(), &truth, k))?.map_err(|error| from_library("", error))
 }
 
 /// The cost of the k best labels, or of the whole prediction without k.
@@ -46,15 +47,16 @@ pub fn top_cost<'py>(
     values: &Bound<'py, PyAny>,
     truth: Arrays<'py>,
     vectors: &Bound<'py, PyAny>,
-    k: Option<usize>,
+    k: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<f64> {
+    let k: Option<usize> = k.map(|k| argument(k, "k", "a whole number of at least 1")).transpose()?;
     let (values, vectors) = (matrix(values, "scores")?, matrix(vectors, "label_vectors")?);
     let truth = targets(values.ncols(), &truth)?;
     let found = run(py, |_| match k {
         Some(k) => score::top_cost(values.view(), &truth, vectors.view(), k),
         None => score::expected_cost(values.view(), &truth, vectors.view()),
     })?;
-    found.map_err(|error| from_library("scores", error))
+    found.map_err(|error| from_library("", error))
 }
 
 /// All scores there are, as `rot evaluate` gives them.
@@ -71,7 +73,7 @@ pub fn scores<'py>(
     let truth = targets(probabilities.ncols(), &truth)?;
     let found = run(py, |_| Scores::of(probabilities.view(), &truth, vectors.as_ref()))?;
     let Scores { auc, map, accuracy, precision_at_3, precision_at_5, semantic_cost, .. } =
-        found.map_err(|error| from_library("probabilities", error))?;
+        found.map_err(|error| from_library("", error))?;
     let all = PyDict::new(py);
     let named = [
         ("auc", auc),

@@ -2,11 +2,12 @@
 
 use ndarray::{Array1, Array2};
 use numpy::{IntoPyArray, PyArray1, PyArray2, ToPyArray};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use robust_ot::{Grouping, PlanEntry};
 
-use crate::arrays::{matrix, vector};
+use crate::arrays::{check_room, matrix, vector};
 use crate::threads::run;
 
 /// What a solve found; `robust_ot.Solution` tells it to people.
@@ -22,6 +23,7 @@ pub struct Solution {
     potentials: (Array1<f64>, Array1<f64>),
     history: Vec<(usize, f64, f64)>,
     groups: Vec<usize>,
+    entropic: bool,
     plan: Plan,
 }
 
@@ -37,7 +39,12 @@ enum Plan {
 type Entries<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>);
 
 impl Solution {
-    pub fn new(solved: robust_ot::Solution, shape: (usize, usize), grouping: &Grouping) -> Self {
+    pub fn new(
+        solved: robust_ot::Solution,
+        shape: (usize, usize),
+        grouping: &Grouping,
+        entropic: bool,
+    ) -> Self {
         let robust_ot::Solution { value, lower_bound, gap, relative_gap, .. } = solved;
         Self {
             numbers: [
@@ -59,13 +66,21 @@ impl Solution {
                 .map(|step| (step.iteration, step.value, step.lower_bound))
                 .collect(),
             groups: grouping.assignment().to_vec(),
+            entropic,
             plan: Plan::Solved(Box::new(solved)),
         }
     }
 
     fn entries(&self, py: Python<'_>) -> PyResult<Vec<PlanEntry>> {
         match &self.plan {
-            Plan::Solved(solved) => run(py, |_| solved.plan()),
+            Plan::Solved(solved) => {
+                if self.entropic {
+                    // Written out whole first, and every entry carries mass.
+                    let whole = self.counts[2].saturating_mul(self.counts[3]);
+                    check_room::<PlanEntry>(whole.saturating_mul(2), "the plan")?;
+                }
+                run(py, |_| solved.plan())
+            }
             Plan::Written(entries) => Ok(entries.clone()),
         }
     }
@@ -78,10 +93,14 @@ impl Solution {
     fn from_parts(parts: &Bound<'_, PyTuple>) -> PyResult<Self> {
         let item = |at: usize| parts.get_item(at);
         let (rows, columns, masses): (Vec<usize>, Vec<usize>, Vec<f64>) = item(8)?.extract()?;
+        let counts: [usize; 4] = item(1)?.extract()?;
+        if rows.iter().any(|row| *row >= counts[2]) || columns.iter().any(|column| *column >= counts[3]) {
+            return Err(PyValueError::new_err("the plan must lie between its points, but an entry does not"));
+        }
         let entries = rows.into_iter().zip(columns).zip(masses);
         Ok(Self {
             numbers: item(0)?.extract()?,
-            counts: item(1)?.extract()?,
+            counts,
             status: item(2)?.extract()?,
             metric: matrix(&item(3)?, "metric")?,
             moment: matrix(&item(4)?, "moment")?,
@@ -91,6 +110,7 @@ impl Solution {
             },
             history: item(6)?.extract()?,
             groups: item(7)?.extract()?,
+            entropic: false,
             plan: Plan::Written(
                 entries.map(|((row, column), mass)| PlanEntry { row, column, mass }).collect(),
             ),
@@ -162,6 +182,7 @@ impl Solution {
 
     /// The plan, points × points.
     fn dense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        check_room::<f64>(self.counts[2].saturating_mul(self.counts[3]), "the plan")?;
         let plan = match &self.plan {
             Plan::Solved(solved) => run(py, |_| solved.dense_plan())?,
             Plan::Written(entries) => {

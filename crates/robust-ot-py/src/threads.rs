@@ -10,6 +10,8 @@ use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use robust_ot::Interrupt;
 
+use crate::metric::argument;
+
 /// How often a wait looks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 /// More threads than any machine has use for.
@@ -47,9 +49,10 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
 /// Fix the number of threads that later calls use; None for all cores.
 #[pyfunction]
 #[pyo3(signature = (threads=None))]
-pub fn set_threads(threads: Option<usize>) -> PyResult<()> {
+pub fn set_threads(threads: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let rule = format!("at least 1 and at most {MOST_THREADS}");
+    let threads: Option<usize> = threads.map(|threads| argument(threads, "threads", &rule)).transpose()?;
     if let Some(wrong) = threads.filter(|threads| !(1..=MOST_THREADS).contains(threads)) {
-        let rule = format!("at least 1 and at most {MOST_THREADS}");
         return Err(PyValueError::new_err(format!("threads must be {rule}, but is {wrong}")));
     }
     let mut found = locked(&POOL);

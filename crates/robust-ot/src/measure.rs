@@ -5,7 +5,7 @@ use ndarray::{Array1, Array2};
 use crate::error::{Error, Result};
 
 /// Squared distances of larger coordinates leave the range of f64.
-const LARGEST_COORDINATE: f64 = 1e150;
+pub(crate) const LARGEST_COORDINATE: f64 = 1e150;
 
 /// Points with weights that sum to one.
 ///

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::linalg::product;
 use crate::loss::Targets;
+use crate::measure::LARGEST_COORDINATE;
 
 /// Ranking scores, averaged over the labels that have both positive and negative rows.
 ///
@@ -234,14 +235,21 @@ pub(crate) fn check(scores: ArrayView2<f64>, truth: &Targets) -> Result<()> {
 }
 
 fn check_vectors(vectors: ArrayView2<f64>, truth: &Targets) -> Result<()> {
-    if vectors.nrows() == truth.labels() {
-        return Ok(());
+    if vectors.nrows() != truth.labels() {
+        return Err(Error::Shape {
+            name: "the label vectors",
+            expected: format!("{} rows, one a label", truth.labels()),
+            found: format!("{} rows", vectors.nrows()),
+        });
     }
-    Err(Error::Shape {
-        name: "the label vectors",
-        expected: format!("{} rows, one a label", truth.labels()),
-        found: format!("{} rows", vectors.nrows()),
-    })
+    match vectors.indexed_iter().find(|(_, x)| !x.is_finite() || x.abs() > LARGEST_COORDINATE) {
+        Some(((row, column), &value)) if value.is_finite() => {
+            let found = format!("{value:e} in row {}, column {}", row + 1, column + 1);
+            Err(Error::parameter("label-vectors", "of numbers below 1e150, whose squares are finite", found))
+        }
+        Some(((row, column), &value)) => Err(Error::NotFinite { name: "label vectors", row, column, value }),
+        None => Ok(()),
+    }
 }
 
 fn check_k(k: usize, labels: usize) -> Result<()> {

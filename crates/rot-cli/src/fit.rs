@@ -225,8 +225,11 @@ fn train_all(
     })
 }
 
-/// Where rows have several labels: what counts as an answer.
-fn answer_threshold(model: &Model, train: &Dataset) -> Result<Option<f64>, Failure> {
+/// Where rows have several labels: what counts as an answer, by rows that have gone through the model's preparation.
+///
+/// # Errors
+/// When the rows are not those of the model.
+pub fn answer_threshold(model: &Model, train: &Dataset) -> Result<Option<f64>, Failure> {
     let rows = train.rows();
     if (0..rows).all(|row| train.targets().row(row).len() == 1) {
         return Ok(None);

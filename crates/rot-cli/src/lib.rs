@@ -44,7 +44,7 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand};
 
 pub use crate::failure::Failure;
-pub use crate::fit::{FitOptions, Fitted, Preparation, Watch};
+pub use crate::fit::{FitOptions, Fitted, Preparation, Watch, answer_threshold};
 pub use crate::loss_options::Trained;
 pub use crate::memory::Memory;
 pub use crate::training_data::Samples;

@@ -58,6 +58,33 @@ impl Learner {
         Ok(Self { features, objective, settings, state })
     }
 
+    /// Goes on from the weights of a model, with an optimiser that remembers nothing.
+    ///
+    /// # Errors
+    /// When the model has other features or labels, or a bias where this has none.
+    pub fn start_from(&mut self, model: &Model) -> Result<()> {
+        let (wanted, found) = ((self.features, self.objective.labels()), model.weights().dim());
+        if wanted != found || self.settings.bias != model.bias().is_some() {
+            let told = |(features, labels): (usize, usize), bias: bool| {
+                format!(
+                    "{features} features and {labels} labels wide, {} bias",
+                    if bias { "with" } else { "without" }
+                )
+            };
+            return Err(Error::Shape {
+                name: "the model",
+                expected: told(wanted, self.settings.bias),
+                found: told(found, model.bias().is_some()),
+            });
+        }
+        self.state = State::new(self.features, self.objective.labels(), &self.settings);
+        self.state.weights.values = model.weights().iter().copied().collect();
+        if let (Some(own), Some(bias)) = (&mut self.state.bias, model.bias()) {
+            own.values.copy_from_slice(bias);
+        }
+        Ok(())
+    }
+
     /// One pass over some rows; none when it was interrupted, with the steps made so far behind it.
     ///
     /// # Errors

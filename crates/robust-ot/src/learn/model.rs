@@ -91,6 +91,9 @@ pub struct About {
     /// count as its answer.
     #[serde(default)]
     pub threshold: Option<f64>,
+    /// What the label names stand for, where they are not names: `i` for whole numbers and so on, as numpy has it.
+    #[serde(default)]
+    pub label_kind: String,
     /// Labels of the files that were left out, with the place they had; rows to come are read alike.
     pub dropped_labels: Vec<(usize, String)>,
     /// What svmlight files of training counted features from, 0 or 1; files to come are read alike.

@@ -10,6 +10,7 @@ use super::targets::Targets;
 use super::workspace::LossWorkspace;
 use crate::error::{Error, Result};
 use crate::grouping::Grouping;
+use crate::interrupt::Interrupt;
 use crate::kernels::Real;
 use crate::linalg::{flat, flat_mut};
 
@@ -112,8 +113,21 @@ impl<T: Real> RobustLoss<T> {
         log_predictions: ArrayView2<T>,
         targets: &Targets,
     ) -> Result<LossGradient<T>> {
+        self.loss_gradient_until(log_predictions, targets, &Interrupt::default())
+    }
+
+    /// [`RobustLoss::loss_gradient`] until it is interrupted, after which the rows that are left are not looked at.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn loss_gradient_until(
+        &self,
+        log_predictions: ArrayView2<T>,
+        targets: &Targets,
+        interrupt: &Interrupt,
+    ) -> Result<LossGradient<T>> {
         let mut workspace = LossWorkspace::default();
-        self.loss_gradient_in(log_predictions, targets, &mut workspace)?;
+        self.fill(log_predictions, targets, &mut workspace, interrupt)?;
         Ok(LossGradient { losses: workspace.losses, gradients: workspace.gradients })
     }
 
@@ -127,6 +141,16 @@ impl<T: Real> RobustLoss<T> {
         targets: &Targets,
         workspace: &mut LossWorkspace<T>,
     ) -> Result<()> {
+        self.fill(log_predictions, targets, workspace, &Interrupt::default())
+    }
+
+    fn fill(
+        &self,
+        log_predictions: ArrayView2<T>,
+        targets: &Targets,
+        workspace: &mut LossWorkspace<T>,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
         let log_predictions = log_predictions.as_standard_layout();
         let logs = flat(&log_predictions);
         self.check(log_predictions.view(), logs, targets)?;
@@ -138,8 +162,8 @@ impl<T: Real> RobustLoss<T> {
         let ins = logs.par_chunks(numbers).zip(flat_mut(gradients).par_chunks_mut(numbers));
         outs.zip(ins).enumerate().try_for_each(|(at, ((losses, chunk), (log_predictions, gradients)))| {
             let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_A_CHUNK);
-            let rows = Rows { labels, settings, targets, first, log_predictions };
-            chunk.solve(rows, losses, gradients)
+            let rows = Rows { labels, settings, targets, first, log_predictions, interrupt };
+            if interrupt.is_raised() { Ok(()) } else { chunk.solve(rows, losses, gradients) }
         })
     }
 
@@ -166,9 +190,10 @@ impl<T: Real> RobustLoss<T> {
         let logs = flat(&log_predictions);
         self.check(log_predictions.view(), logs, targets)?;
         let width = self.labels();
+        let interrupt = &Interrupt::default();
         let chunks = logs.par_chunks(ROWS_A_CHUNK * width).enumerate().map(|(at, log_predictions)| {
             let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_A_CHUNK);
-            let rows = Rows { labels, settings, targets, first, log_predictions };
+            let rows = Rows { labels, settings, targets, first, log_predictions, interrupt };
             let count = log_predictions.len() / width;
             let (mut losses, mut gradients) =
                 (Array1::zeros(count), vec![T::default(); log_predictions.len()]);

@@ -8,6 +8,7 @@ use super::settings::LossSettings;
 use super::step::{entropy_slope, mix, search};
 use super::targets::Targets;
 use crate::error::Result;
+use crate::interrupt::Interrupt;
 use crate::kernels::Real;
 use crate::linalg::{inner, product_into, row as row_of};
 use crate::metric::{Room, WorstCase};
@@ -21,6 +22,8 @@ pub(super) struct Rows<'a, T> {
     pub(super) first: usize,
     /// ln h, rows × L.
     pub(super) log_predictions: &'a [T],
+    /// Once raised, iterations end.
+    pub(super) interrupt: &'a Interrupt,
 }
 
 /// Room for them.
@@ -175,6 +178,9 @@ impl<T: Real> Chunk<T> {
         self.oracle(rows, Which::Here);
         measure(rows, self.parts(Which::Here))?;
         for _ in 1..frank_wolfe {
+            if rows.interrupt.is_raised() {
+                break;
+            }
             self.costs(rows);
             self.oracle(rows, Which::There);
             measure(rows, self.parts(Which::There))?;

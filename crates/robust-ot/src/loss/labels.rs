@@ -83,9 +83,15 @@ impl<T: Real> Labels<T> {
                 .for_each(|mut line| line.zip_mut_with(&own, |c, own| *c = own - 2.0 * *c));
             costs.mapv(T::nearest)
         });
+        let grams = grams.mapv(T::nearest);
+        if !grams.iter().all(|gram| Into::<f64>::into(*gram).is_finite()) {
+            let largest = points.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
+            let rule = format!("small enough for their squares in {}", T::NAME);
+            return Err(Error::parameter("label-vectors", rule, format!("{largest:e}")));
+        }
         Ok(Self {
             points: points.mapv(T::nearest),
-            grams: grams.mapv(T::nearest),
+            grams,
             size,
             set,
             first_moved: moved.mapv(T::nearest),
