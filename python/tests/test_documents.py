@@ -3,12 +3,15 @@
 import doctest
 import importlib
 import inspect
+from pathlib import Path
 
 import pytest
 import robust_ot
 
 MODULES = ["robust_ot", *(f"robust_ot.{name}" for name in
            ("score", "_distance", "_plain", "_solution", "_loss", "_vectors", "_classifier", "torch"))]  # fmt: skip
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -19,6 +22,13 @@ def test_examples_run(name):
     failed, tried = doctest.testmod(importlib.import_module(name))
     assert failed == 0
     assert tried > 0
+
+
+def test_the_quick_start_runs():
+    pytest.importorskip("sklearn")
+    failed, tried = doctest.testfile(str(DOCS / "quickstart-python.md"), module_relative=False)
+    assert failed == 0
+    assert tried > 15
 
 
 def test_every_public_thing_is_documented_with_an_example():
