@@ -1,9 +1,10 @@
 //! Where work runs: on a pool of this process, with the interpreter free and Ctrl-C heard.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -14,6 +15,8 @@ use crate::metric::argument;
 
 /// How often a wait looks for signals.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a wait looks for its answer before it sleeps.
+const SOON: Duration = Duration::from_micros(50);
 /// More threads than any machine has use for.
 const MOST_THREADS: usize = 1024;
 
@@ -70,6 +73,7 @@ pub fn get_threads() -> PyResult<usize> {
 
 /// What a worker leaves for the thread that waits.
 struct Answer<R> {
+    ready: AtomicBool,
     value: Mutex<Option<thread::Result<R>>>,
     there: Condvar,
 }
@@ -78,15 +82,17 @@ struct Answer<R> {
 /// comes out as `KeyboardInterrupt`.
 pub fn run<R: Send>(py: Python<'_>, work: impl FnOnce(&Interrupt) -> R + Send) -> PyResult<R> {
     let (pool, interrupt) = (pool()?, Interrupt::default());
-    let answer = Answer { value: Mutex::new(None), there: Condvar::new() };
+    let answer = Answer { ready: AtomicBool::new(false), value: Mutex::new(None), there: Condvar::new() };
     let mut stopped = None;
     pool.in_place_scope(|scope| {
         scope.spawn(|_| {
             let value = catch_unwind(AssertUnwindSafe(|| work(&interrupt)));
             *locked(&answer.value) = Some(value);
+            answer.ready.store(true, Ordering::Release);
             answer.there.notify_one();
         });
-        while !py.detach(|| answer.wait()) {
+        let there = py.detach(|| answer.comes_soon());
+        while !there && !py.detach(|| answer.wait()) {
             if stopped.is_none()
                 && let Err(error) = py.check_signals()
             {
@@ -104,6 +110,18 @@ pub fn run<R: Send>(py: Python<'_>, work: impl FnOnce(&Interrupt) -> R + Send) -
 }
 
 impl<R> Answer<R> {
+    /// Looks out for it a little while: going to sleep and waking up takes longer than a small problem.
+    fn comes_soon(&self) -> bool {
+        let started = Instant::now();
+        while started.elapsed() < SOON {
+            if self.ready.load(Ordering::Acquire) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
     /// Waits for it, but no longer than until the next look for signals; returns whether it is there.
     fn wait(&self) -> bool {
         let value = locked(&self.value);
