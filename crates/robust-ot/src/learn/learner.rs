@@ -61,8 +61,12 @@ impl Learner {
     /// Goes on from the weights of a model, with an optimiser that remembers nothing.
     ///
     /// # Errors
-    /// When the model has other features or labels, or a bias where this has none.
+    /// When the model has other features or labels, a bias where this has none, or weights for standardised features.
     pub fn start_from(&mut self, model: &Model) -> Result<()> {
+        if model.standardisation.is_some() {
+            let rule = "without standardisation, which rows that come without end do not go through";
+            return Err(Error::Shape { name: "the model", expected: rule.into(), found: "with it".into() });
+        }
         let (wanted, found) = ((self.features, self.objective.labels()), model.weights().dim());
         if wanted != found || self.settings.bias != model.bias().is_some() {
             let told = |(features, labels): (usize, usize), bias: bool| {

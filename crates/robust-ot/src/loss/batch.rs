@@ -113,7 +113,9 @@ impl<T: Real> RobustLoss<T> {
         log_predictions: ArrayView2<T>,
         targets: &Targets,
     ) -> Result<LossGradient<T>> {
-        self.loss_gradient_until(log_predictions, targets, &Interrupt::default())
+        let mut workspace = LossWorkspace::default();
+        self.loss_gradient_in(log_predictions, targets, &mut workspace)?;
+        Ok(LossGradient { losses: workspace.losses, gradients: workspace.gradients })
     }
 
     /// [`RobustLoss::loss_gradient`] until it is interrupted, after which the rows that are left are not looked at.
@@ -127,7 +129,7 @@ impl<T: Real> RobustLoss<T> {
         interrupt: &Interrupt,
     ) -> Result<LossGradient<T>> {
         let mut workspace = LossWorkspace::default();
-        self.fill(log_predictions, targets, &mut workspace, interrupt)?;
+        self.fill(log_predictions, targets, &mut workspace, Some(interrupt))?;
         Ok(LossGradient { losses: workspace.losses, gradients: workspace.gradients })
     }
 
@@ -141,7 +143,7 @@ impl<T: Real> RobustLoss<T> {
         targets: &Targets,
         workspace: &mut LossWorkspace<T>,
     ) -> Result<()> {
-        self.fill(log_predictions, targets, workspace, &Interrupt::default())
+        self.fill(log_predictions, targets, workspace, None)
     }
 
     fn fill(
@@ -149,7 +151,7 @@ impl<T: Real> RobustLoss<T> {
         log_predictions: ArrayView2<T>,
         targets: &Targets,
         workspace: &mut LossWorkspace<T>,
-        interrupt: &Interrupt,
+        interrupt: Option<&Interrupt>,
     ) -> Result<()> {
         let log_predictions = log_predictions.as_standard_layout();
         let logs = flat(&log_predictions);
@@ -163,7 +165,7 @@ impl<T: Real> RobustLoss<T> {
         outs.zip(ins).enumerate().try_for_each(|(at, ((losses, chunk), (log_predictions, gradients)))| {
             let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_A_CHUNK);
             let rows = Rows { labels, settings, targets, first, log_predictions, interrupt };
-            if interrupt.is_raised() { Ok(()) } else { chunk.solve(rows, losses, gradients) }
+            if rows.interrupted() { Ok(()) } else { chunk.solve(rows, losses, gradients) }
         })
     }
 
@@ -190,7 +192,7 @@ impl<T: Real> RobustLoss<T> {
         let logs = flat(&log_predictions);
         self.check(log_predictions.view(), logs, targets)?;
         let width = self.labels();
-        let interrupt = &Interrupt::default();
+        let interrupt = None;
         let chunks = logs.par_chunks(ROWS_A_CHUNK * width).enumerate().map(|(at, log_predictions)| {
             let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_A_CHUNK);
             let rows = Rows { labels, settings, targets, first, log_predictions, interrupt };

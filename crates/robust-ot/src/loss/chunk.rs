@@ -23,7 +23,7 @@ pub(super) struct Rows<'a, T> {
     /// ln h, rows × L.
     pub(super) log_predictions: &'a [T],
     /// Once raised, iterations end.
-    pub(super) interrupt: &'a Interrupt,
+    pub(super) interrupt: Option<&'a Interrupt>,
 }
 
 /// Room for them.
@@ -75,6 +75,10 @@ impl Measured {
 }
 
 impl<T> Rows<'_, T> {
+    pub(super) fn interrupted(&self) -> bool {
+        self.interrupt.is_some_and(Interrupt::is_raised)
+    }
+
     fn count(&self) -> usize {
         self.log_predictions.len() / self.width()
     }
@@ -178,7 +182,7 @@ impl<T: Real> Chunk<T> {
         self.oracle(rows, Which::Here);
         measure(rows, self.parts(Which::Here))?;
         for _ in 1..frank_wolfe {
-            if rows.interrupt.is_raised() {
+            if rows.interrupted() {
                 break;
             }
             self.costs(rows);
