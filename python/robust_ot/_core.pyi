@@ -25,6 +25,14 @@ def pairwise(
     metric: tuple[Any, ...],
     solver: tuple[Any, ...],
 ) -> tuple[_Vector, _Vector, _Vector, NDArray[np.bool_]]: ...
+def relaxed_bounds(
+    points: Sequence[Any],
+    weights: Sequence[Any],
+    pairs: Sequence[tuple[int, int]],
+    metric: tuple[Any, ...],
+    solver: tuple[Any, ...],
+) -> _Vector: ...
+def check_measure(points: Any, weights: Any) -> tuple[int, int]: ...
 def emd(a: Any, b: Any, costs: Any) -> tuple[_Matrix, _Vector, _Vector, float, bool]: ...
 def sinkhorn(
     a: Any, b: Any, costs: Any, reg: float, tolerance: float, iterations: int

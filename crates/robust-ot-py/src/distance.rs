@@ -5,7 +5,8 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use robust_ot::{Measure, Problem, Settings, solve_all};
+use rayon::prelude::*;
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings, solve_all};
 use rot_cli::Memory;
 
 use crate::arrays::{matrix, vector};
@@ -102,6 +103,58 @@ type Pairs<'py> = (
     Bound<'py, PyArray1<bool>>,
 );
 
+/// Measures, and what is asked of pairs of them.
+struct Among {
+    measures: Vec<Measure>,
+    set: MetricSet,
+    grouping: Grouping,
+    entropy: f64,
+    settings: Settings,
+}
+
+/// An error, and the pair it is about.
+type AboutPair = ((usize, usize), robust_ot::Error);
+
+impl Among {
+    fn new<'py>(
+        points: &[Bound<'py, PyAny>],
+        weights: &[Bound<'py, PyAny>],
+        pairs: &[(usize, usize)],
+        metric: &Bound<'py, PyTuple>,
+        solver: &Bound<'py, PyTuple>,
+    ) -> PyResult<Self> {
+        let metric = MetricArguments::new(metric)?;
+        let (entropy, mut settings, memory) = settings(solver)?;
+        let set = metric.set()?;
+        let mut measures = Vec::with_capacity(points.len());
+        for (at, (points, weights)) in points.iter().zip(weights).enumerate() {
+            let names = (format!("measures[{at}]"), format!("the weights of measures[{at}]"));
+            measures.push(measure(points, weights, (&names.0, &names.1))?);
+        }
+        if let Some((i, j)) = pairs.iter().find(|(i, j)| *i.max(j) >= measures.len()) {
+            let count = measures.len();
+            return Err(PyValueError::new_err(format!(
+                "pairs must be among {count} measures, but one is ({i}, {j})"
+            )));
+        }
+        let largest = measures.iter().map(Measure::len).max().unwrap_or(0);
+        settings.memory =
+            memory.unwrap_or_else(|| allowed(largest.saturating_mul(largest), get_threads().unwrap_or(1)));
+        let grouping = metric.grouping(measures.first().map_or(1, Measure::dim))?;
+        Ok(Self { measures, set, grouping, entropy, settings })
+    }
+
+    fn problem(&self, (i, j): (usize, usize)) -> Result<Problem, AboutPair> {
+        let problem =
+            Problem::grouped(&self.measures[i], &self.measures[j], self.set.clone(), &self.grouping);
+        problem.and_then(|problem| problem.with_entropy(self.entropy)).map_err(|error| ((i, j), error))
+    }
+}
+
+fn about_pair(((i, j), error): AboutPair) -> PyErr {
+    from_library(&format!("measures[{i}] and measures[{j}]"), error)
+}
+
 /// The robust distances of some pairs of measures.
 #[pyfunction]
 pub fn pairwise<'py>(
@@ -112,28 +165,13 @@ pub fn pairwise<'py>(
     metric: &Bound<'py, PyTuple>,
     solver: &Bound<'py, PyTuple>,
 ) -> PyResult<Pairs<'py>> {
-    let metric = MetricArguments::new(metric)?;
-    let (entropy, mut settings, memory) = settings(solver)?;
-    let set = metric.set()?;
-    let mut measures = Vec::with_capacity(points.len());
-    for (at, (points, weights)) in points.iter().zip(&weights).enumerate() {
-        let names = (format!("measures[{at}]"), format!("the weights of measures[{at}]"));
-        measures.push(measure(points, weights, (&names.0, &names.1))?);
-    }
-    let largest = measures.iter().map(Measure::len).max().unwrap_or(0);
-    settings.memory =
-        memory.unwrap_or_else(|| allowed(largest.saturating_mul(largest), get_threads().unwrap_or(1)));
-    let grouping = metric.grouping(measures.first().map_or(1, Measure::dim))?;
+    let among = Among::new(&points, &weights, &pairs, metric, solver)?;
     let solved = run(py, |interrupt| {
         // A batch at a time, so that as many problems are in memory as keep all threads busy.
         let mut found = Vec::with_capacity(pairs.len());
         for batch in pairs.chunks(1024) {
-            let problem = |&(i, j): &(usize, usize)| {
-                let problem = Problem::grouped(&measures[i], &measures[j], set.clone(), &grouping);
-                problem.and_then(|problem| problem.with_entropy(entropy)).map_err(|error| ((i, j), error))
-            };
-            let problems = batch.iter().map(problem).collect::<Result<Vec<_>, _>>()?;
-            for (solution, pair) in solve_all(&problems, &settings, interrupt).into_iter().zip(batch) {
+            let problems = batch.iter().map(|pair| among.problem(*pair)).collect::<Result<Vec<_>, _>>()?;
+            for (solution, pair) in solve_all(&problems, &among.settings, interrupt).into_iter().zip(batch) {
                 let solution = solution.map_err(|error| (*pair, error))?;
                 let converged = solution.status == robust_ot::Status::Converged;
                 found.push((solution.value, solution.lower_bound, solution.relative_gap, converged));
@@ -141,11 +179,35 @@ pub fn pairwise<'py>(
         }
         Ok(found)
     })?;
-    let solved: Vec<(f64, f64, f64, bool)> =
-        solved.map_err(|((i, j), error)| from_library(&format!("measures[{i}] and measures[{j}]"), error))?;
+    let solved: Vec<(f64, f64, f64, bool)> = solved.map_err(about_pair)?;
     let column = |pick: fn(&(f64, f64, f64, bool)) -> f64| {
         solved.iter().map(pick).collect::<Array1<f64>>().into_pyarray(py)
     };
     let converged = solved.iter().map(|pair| pair.3).collect::<Array1<bool>>().into_pyarray(py);
     Ok((column(|pair| pair.0), column(|pair| pair.1), column(|pair| pair.2), converged))
+}
+
+/// Lower bounds of the distances of some pairs, without solving them.
+#[pyfunction]
+pub fn relaxed_bounds<'py>(
+    py: Python<'py>,
+    points: Vec<Bound<'py, PyAny>>,
+    weights: Vec<Bound<'py, PyAny>>,
+    pairs: Vec<(usize, usize)>,
+    metric: &Bound<'py, PyTuple>,
+    solver: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let among = Among::new(&points, &weights, &pairs, metric, solver)?;
+    let bound = |pair: &(usize, usize)| {
+        among.problem(*pair).and_then(|problem| problem.relaxed_bound().map_err(|error| (*pair, error)))
+    };
+    let found = run(py, |_| pairs.par_iter().map(bound).collect::<Result<Vec<f64>, _>>())?;
+    Ok(found.map_err(about_pair)?.into_pyarray(py))
+}
+
+/// Refuses what is no measure.
+#[pyfunction]
+pub fn check_measure(points: &Bound<'_, PyAny>, weights: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
+    let found = measure(points, weights, ("points", "weights"))?;
+    Ok((found.len(), found.dim()))
 }

@@ -24,7 +24,7 @@ mod _core {
     #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]
-    use crate::distance::{distance, pairwise};
+    use crate::distance::{check_measure, distance, pairwise, relaxed_bounds};
     #[pymodule_export]
     use crate::fit::fit;
     #[pymodule_export]

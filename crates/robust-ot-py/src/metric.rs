@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use robust_ot::{Grouping, MetricSet, Prior, SetParameters};
 
-use crate::arrays::{matrix, vector};
+use crate::arrays::{check_room, matrix, vector};
 use crate::error::from_library;
 
 /// What every function that takes a metric takes, as the tuple (metric, k, rho, lam, prior, groups, grouping, seed).
@@ -43,8 +43,17 @@ impl<'py> MetricArguments<'py> {
         MetricSet::named(&self.metric, parameters).map_err(|error| from_library("", error))
     }
 
-    /// The groups of so many features.
+    /// The groups of so many features, if there is room for a metric on them.
     pub fn grouping(&self, features: usize) -> PyResult<Grouping> {
+        let found = self.any_grouping(features)?;
+        check_room::<f64>(
+            found.groups().saturating_mul(found.groups()),
+            "the metric between groups of features",
+        )?;
+        Ok(found)
+    }
+
+    fn any_grouping(&self, features: usize) -> PyResult<Grouping> {
         let found = match (self.grouping.extract::<String>(), self.groups) {
             (Ok(how), None) if how == "contiguous" => Ok(Grouping::none(features)),
             (Ok(how), Some(r)) if how == "contiguous" => Grouping::contiguous(features, r),

@@ -224,3 +224,30 @@ fn independent(source: &Measure, target: &Measure) -> Array2<f64> {
     let (a, b) = (source.weights(), target.weights());
     Array2::from_shape_fn((a.len(), b.len()), |(i, j)| a[i] * b[j])
 }
+
+#[test]
+fn relaxed_bounds_are_bounds() {
+    for seed in 0..20 {
+        let (source, target) = (measure(7, 4, seed), measure(9, 4, seed + 100));
+        for grouping in [Grouping::none(4), Grouping::contiguous(4, 2).unwrap()] {
+            for set in sets(grouping.groups()) {
+                for entropy in [0.0, 0.3] {
+                    let problem = Problem::grouped(&source, &target, set.clone(), &grouping).unwrap();
+                    let problem = problem.with_entropy(entropy).unwrap();
+                    let (bound, value) = (problem.relaxed_bound().unwrap(), accurate(&problem).value);
+                    assert!(bound <= value, "{set}, entropy {entropy}: {bound} is above {value}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_relaxed_bound_of_one_point_is_the_distance() {
+    let (source, target) = (measure(6, 3, 1), Measure::uniform(array![[2.0, 0.0, 1.0]]).unwrap());
+    for set in sets(3) {
+        let problem = Problem::new(&source, &target, set.clone()).unwrap();
+        // One plan, the independent one, and its metric is the worst.
+        assert_abs_diff_eq!(problem.relaxed_bound().unwrap(), accurate(&problem).value, epsilon = 1e-6);
+    }
+}

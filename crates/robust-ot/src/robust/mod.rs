@@ -7,6 +7,7 @@ mod line_search;
 mod model;
 mod oracle;
 mod problem;
+mod relaxed;
 mod settings;
 mod solution;
 mod span;

@@ -1,0 +1,513 @@
+"""Distances among very many measures, on a Ray cluster; needs ``pip install robust-ot[ray]``.
+
+The numbers are those of :func:`robust_ot.pairwise`, to the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+
+from robust_ot import _core
+from robust_ot._distance import Distances, MeasureLike, Solver
+from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
+from robust_ot._store import Store
+from robust_ot._warning import warn_unconverged
+
+__all__ = ["AllDistances", "Neighbours", "nearest", "pairwise"]
+
+#: Points and weights; None instead of a measure that is none.
+Checked = tuple[NDArray[np.float64], NDArray[np.float64]] | None
+Measures = Mapping[int, Checked]
+#: A worker that is killed, or whose node is, costs a task one of these.
+_RETRIES = 20
+#: Measures that are one object in the store, where tasks need any of them.
+_PART = 64
+#: Candidates that are looked at together for one measure's neighbours.
+_BATCH = 16
+
+
+@dataclass(frozen=True)
+class AllDistances(Distances):
+    """All distances among some measures.
+
+    Attributes
+    ----------
+    matrix, lower_bounds : ndarray of shape (n, n)
+        As in :class:`robust_ot.Distances`; NaN where there is no distance. With ``out`` they are mapped from disk.
+    relative_gap : float
+        The widest relative gap of a pair.
+    unfinished : int
+        Pairs that did not converge.
+    failed : dict
+        What was wrong, by the index of a measure, or ``i, j`` of a pair, as text.
+    """
+
+    failed: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest measures of every measure.
+
+    Attributes
+    ----------
+    indices : ndarray of shape (n, k)
+        The nearest, the nearest first, itself left out; −1 for a measure that is none.
+    distances : ndarray of shape (n, k)
+        Their distances.
+    solved : int
+        Distances that were solved for; the bounds left out the others.
+    pairs : int
+        Distances that a full matrix would have needed.
+    failed : dict
+        What was wrong, by the index of a measure, as text.
+    """
+
+    indices: NDArray[np.int64]
+    distances: NDArray[np.float64]
+    solved: int
+    pairs: int
+    failed: dict[str, str]
+
+
+def pairwise(
+    measures: Sequence[MeasureLike],
+    *,
+    metric: Metric = "p",
+    k: int = 1,
+    rho: float = 2.0,
+    lam: float = 1.0,
+    prior: Prior = None,
+    groups: int | None = None,
+    grouping: Grouping = "contiguous",
+    seed: int = 0,
+    entropy: float = 0.0,
+    solver: Solver = "auto",
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    memory: int | str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    tile: int = 64,
+    ray_address: str | None = None,
+    progress: bool = True,
+) -> AllDistances:
+    """Compute all robust distances among many measures on a Ray cluster.
+
+    The matrix is cut into tiles, each a Ray task on one core. A tile whose worker or node dies is done again elsewhere.
+
+    Parameters
+    ----------
+    measures : sequence of array-like or of (points, weights)
+        Points, one a row, with equal weights or their own. One that is no measure is named in ``failed``, and the rest is
+        finished.
+    metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter, memory
+        As for :func:`robust_ot.distance`.
+    out : path, optional
+        A folder for the matrices (``distances.npy``, ``lower_bounds.npy``) and a manifest. A run that died, its driver
+        included, continues there with the tiles that are missing.
+    tile : int
+        Measures along the side of a tile.
+    ray_address : str, optional
+        The cluster; without it, one that runs already, or one on this machine.
+    progress : bool
+        Whether to say on standard error how far it is, how fast, and how long it will take.
+
+    Returns
+    -------
+    AllDistances
+        The symmetric matrix with its lower bounds.
+
+    Examples
+    --------
+    >>> from robust_ot import distributed  # doctest: +SKIP
+    >>> distributed.pairwise(documents, groups=10, out="distances").matrix  # doctest: +SKIP
+    """
+    asked = metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed)
+    how = (entropy, solver, tol, max_iter, memory)
+    if tile < 1:
+        raise ValueError(f"tile must be at least 1, but is {tile}")
+    checked, failed = _check(measures)
+    n = len(checked)
+    shape = (n, n)
+    arrays = {"distances": (shape, np.float64), "lower_bounds": (shape, np.float64)}
+    store = Store(out, _key("pairwise", checked, asked, how, tile), arrays)
+    failed = {**store.notes.get("failed", {}), **failed}
+    worst, unfinished = store.notes.get("relative_gap", 0.0), store.notes.get("unfinished", 0)
+    edges = range(0, n, tile)
+    blocks = {f"{i},{j}": (range(i, min(i + tile, n)), range(j, min(j + tile, n))) for i in edges for j in edges if i <= j}
+    told = _Progress("pairwise", n * (n + 1) // 2, progress)
+    told.start(sum(_pairs_in(*blocks[name]) for name in store.done))
+    try:
+        _connect(ray_address)
+        # Each measure is once in the object store, with those it shares tiles with.
+        parts = {i: ray.put(checked[i : i + tile]) for i in edges}
+        todo = (
+            (name, (_tile, parts[rows[0]], parts[columns[0]], rows, columns, asked, how))
+            for name, (rows, columns) in blocks.items()
+            if name not in store.done
+        )
+        for name, (values, lower, gap, open_pairs, wrong) in _run(todo):
+            rows, columns = blocks[name]
+            for matrix, numbers in (("distances", values), ("lower_bounds", lower)):
+                for at, row in enumerate(rows):
+                    store.put(matrix, row, columns[0], numbers[at])
+                if rows != columns:
+                    for at, column in enumerate(columns):
+                        store.put(matrix, column, rows[0], numbers[:, at])
+            worst, unfinished = max(worst, gap), unfinished + open_pairs
+            failed.update(wrong)
+            store.notes = {"failed": failed, "relative_gap": worst, "unfinished": unfinished}
+            store.commit(name)
+            told.step(_pairs_in(rows, columns))
+    finally:
+        store.close()
+        told.end()
+    _say_failed(failed)
+    if unfinished:
+        warn_unconverged(f"{unfinished} pairs did not converge; the widest relative gap is {worst:.1e}", worst)
+    return AllDistances(store.array("distances"), store.array("lower_bounds"), worst, unfinished, failed)
+
+
+def nearest(
+    measures: Sequence[MeasureLike],
+    top_k: int = 10,
+    *,
+    metric: Metric = "p",
+    k: int = 1,
+    rho: float = 2.0,
+    lam: float = 1.0,
+    prior: Prior = None,
+    groups: int | None = None,
+    grouping: Grouping = "contiguous",
+    seed: int = 0,
+    entropy: float = 0.0,
+    solver: Solver = "auto",
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    memory: int | str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    block: int = 16,
+    ray_address: str | None = None,
+    progress: bool = True,
+) -> Neighbours:
+    """Find the nearest measures of every measure on a Ray cluster, without the full matrix.
+
+    Two lower bounds leave out pairs that cannot enter: the distance of the means, and transport with one marginal dropped. The
+    result is that of sorting the full matrix.
+
+    Parameters
+    ----------
+    measures : sequence of array-like or of (points, weights)
+        As for :func:`pairwise`.
+    top_k : int
+        How many neighbours of each.
+    metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter, memory
+        As for :func:`robust_ot.distance`.
+    out : path, optional
+        A folder for ``indices.npy``, ``distances.npy`` and a manifest; a run that died continues there.
+    block : int
+        Measures whose neighbours one task finds.
+    ray_address, progress
+        As for :func:`pairwise`.
+
+    Returns
+    -------
+    Neighbours
+        Indices and distances, and how many solves they took.
+
+    Examples
+    --------
+    >>> from robust_ot import distributed  # doctest: +SKIP
+    >>> distributed.nearest(documents, 10, groups=10).indices  # doctest: +SKIP
+    """
+    asked = metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed)
+    how = (entropy, solver, tol, max_iter, memory)
+    checked, failed = _check(measures)
+    n, sound = len(checked), sum(measure is not None for measure in checked)
+    if not 1 <= top_k < max(sound, 2):
+        raise ValueError(f"top_k must be from 1 to one less than the {sound} measures, but is {top_k}")
+    shape = (n, top_k)
+    arrays = {"indices": (shape, np.int64), "distances": (shape, np.float64)}
+    store = Store(out, _key("nearest", checked, asked, how, (top_k, block)), arrays)
+    solved = store.notes.get("solved", 0)
+    blocks = {str(i): range(i, min(i + block, n)) for i in range(0, n, block)}
+    told = _Progress("nearest", n, progress)
+    told.start(sum(len(blocks[name]) for name in store.done))
+    try:
+        _connect(ray_address)
+        parts = [ray.put(checked[i : i + _PART]) for i in range(0, n, _PART)]
+        summary = ray.put(_summary(checked))
+        todo = (
+            (name, (_neighbours, parts, summary, rows, top_k, asked, how))
+            for name, rows in blocks.items()
+            if name not in store.done
+        )
+        for name, (indices, distances, count) in _run(todo):
+            for at, row in enumerate(blocks[name]):
+                store.put("indices", row, 0, indices[at])
+                store.put("distances", row, 0, distances[at])
+            solved += count
+            store.notes = {"solved": solved}
+            store.commit(name)
+            told.step(len(blocks[name]))
+    finally:
+        store.close()
+        told.end()
+    _say_failed(failed)
+    return Neighbours(store.array("indices"), store.array("distances"), solved, sound * (sound - 1) // 2, failed)
+
+
+# On the workers.
+
+
+def _tile(
+    first: list[Checked], second: list[Checked], rows: range, columns: range, asked: tuple[Any, ...], how: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Solve the pairs of one tile; of a tile on the diagonal, each once."""
+    measures = {**dict(zip(rows, first, strict=True)), **dict(zip(columns, second, strict=True))}
+    pairs = [(i, j) for i in rows for j in columns if i <= j and measures[i] is not None and measures[j] is not None]
+    values = np.full((len(rows), len(columns)), np.nan)
+    lower, wrong = values.copy(), {}
+    try:
+        found = _solve(measures, pairs, asked, how)
+    except ValueError:
+        # One pair spoils the batch; alone, each says what is wrong with it.
+        found, pairs, wrong = _one_by_one(measures, pairs, asked, how)
+    for (i, j), value, bound in zip(pairs, found[0], found[1], strict=True):
+        places = [(i - rows[0], j - columns[0])] + ([(j - rows[0], i - columns[0])] if rows == columns else [])
+        for place in places:
+            values[place], lower[place] = value, bound
+    return values, lower, float(np.max(found[2], initial=0.0)), int(np.sum(~found[3])), wrong
+
+
+class _Parts(Mapping[int, Checked]):
+    """Measures by index, fetched from the object store part by part."""
+
+    def __init__(self, parts: list[Any]) -> None:
+        self.parts = parts
+        self.here: dict[int, list[Checked]] = {}
+
+    def __getitem__(self, index: int) -> Checked:
+        part, at = divmod(index, _PART)
+        if part not in self.here:
+            self.here[part] = ray.get(self.parts[part])
+        return self.here[part][at]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.parts) * _PART
+
+
+def _neighbours(
+    parts: list[Any],
+    summary: tuple[NDArray[np.float64], NDArray[np.float64]],
+    rows: range,
+    top_k: int,
+    asked: tuple[Any, ...],
+    how: tuple[Any, ...],
+) -> tuple[Any, ...]:
+    """Find the nearest measures of some, the likeliest first, until no other can be nearer."""
+    _core.set_threads(1)
+    indices = np.full((len(rows), top_k), -1, dtype=np.int64)
+    distances = np.full((len(rows), top_k), np.nan)
+    measures = _Parts(parts)
+    sound = np.flatnonzero(~np.isnan(summary[1]))
+    known: dict[tuple[int, int], float] = {}
+    for at, i in enumerate(rows):
+        if np.isnan(summary[1][i]):
+            continue
+        others = sound[sound != i]
+        bounds = _mean_bounds(summary, i, others, asked, how)
+        order = np.argsort(bounds, kind="stable")
+        best: list[tuple[float, int]] = []
+        place = 0
+        while place < len(order):
+            limit = best[top_k - 1][0] if len(best) >= top_k else np.inf
+            batch = [int(others[o]) for o in order[place : place + _BATCH] if bounds[o] <= limit]
+            if not batch:
+                break
+            place += _BATCH
+            pairs = [(min(i, j), max(i, j)) for j in batch]
+            new = [pair for pair in pairs if pair not in known]
+            if new and np.isfinite(limit):
+                relaxed = _core.relaxed_bounds(*_chosen(measures, new), asked, how)
+                new = [pair for pair, bound in zip(new, relaxed, strict=True) if bound <= limit]
+            if new:
+                known.update(zip(new, _solve(measures, new, asked, how)[0].tolist(), strict=True))
+            best += [(known[pair], j) for pair, j in zip(pairs, batch, strict=True) if pair in known]
+            best = sorted(best)[:top_k]
+        indices[at] = [j for _, j in best]
+        distances[at] = [value for value, _ in best]
+    return indices, distances, len(known)
+
+
+def _solve(measures: Measures, pairs: list[tuple[int, int]], asked: tuple[Any, ...], how: tuple[Any, ...]) -> tuple[Any, ...]:
+    _core.set_threads(1)
+    return _core.pairwise(*_chosen(measures, pairs), asked, how)
+
+
+def _chosen(measures: Measures, pairs: list[tuple[int, int]]) -> tuple[list[Any], list[Any], list[tuple[int, int]]]:
+    """Return the measures of some pairs, and the pairs among those."""
+    used = sorted({i for pair in pairs for i in pair})
+    place = {i: at for at, i in enumerate(used)}
+    chosen = [measures[i] for i in used]
+    points, weights = [m[0] for m in chosen if m is not None], [m[1] for m in chosen if m is not None]
+    return points, weights, [(place[i], place[j]) for i, j in pairs]
+
+
+def _one_by_one(
+    measures: Measures, pairs: list[tuple[int, int]], asked: tuple[Any, ...], how: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], list[tuple[int, int]], dict[str, str]]:
+    kept, found, wrong = [], [], {}
+    for i, j in pairs:
+        try:
+            found.append(_solve(measures, [(i, j)], asked, how))
+            kept.append((i, j))
+        except ValueError as error:
+            wrong[f"{i}, {j}"] = str(error)
+    columns = [np.concatenate([np.asarray(one[at]) for one in found]) if found else np.empty(0) for at in range(3)]
+    converged = np.concatenate([one[3] for one in found]) if found else np.empty(0, dtype=bool)
+    return (*columns, converged), kept, wrong
+
+
+def _mean_bounds(
+    summary: tuple[NDArray[np.float64], NDArray[np.float64]],
+    i: int,
+    others: NDArray[Any],
+    asked: tuple[Any, ...],
+    how: tuple[Any, ...],
+) -> NDArray[np.float64]:
+    """Return h of the difference of the means: V of any plan is at least that, since variances only add to it."""
+    (means, entropies), entropy = summary, float(how[0])
+    points = [means[i : i + 1], *(means[j : j + 1] for j in others)]
+    pairs = [(0, at + 1) for at in range(len(others))]
+    bounds = _core.pairwise(points, [None] * len(points), pairs, asked, (0.0, *how[1:]))[1]
+    if entropy > 0:
+        # Σ γ ln γ is at least minus the entropies of the marginals.
+        bounds = bounds - entropy * (entropies[i] + entropies[others])
+    return bounds
+
+
+# On the driver.
+
+
+def _check(measures: Sequence[MeasureLike]) -> tuple[list[Checked], dict[str, str]]:
+    """Return points and weights of every measure, and what is wrong with those that are none."""
+    checked: list[Checked] = []
+    failed: dict[str, str] = {}
+    width: int | None = None
+    for at, measure in enumerate(measures):
+        points, weights = measure if isinstance(measure, tuple) and len(measure) == 2 else (measure, None)
+        try:
+            count, dim = _core.check_measure(points, weights)
+            width = dim if width is None else width
+            if dim != width:
+                raise ValueError(f"must have {width} features, as the first measure has, but has {dim}")
+        except ValueError as error:
+            failed[str(at)] = f"measures[{at}]: {error}"
+            checked.append(None)
+            continue
+        whole = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
+        checked.append((np.ascontiguousarray(points, dtype=np.float64), whole))
+    if len(checked) < 2:
+        raise ValueError(f"measures must be at least 2, but there {'is' if len(checked) == 1 else 'are'} {len(checked)}")
+    return checked, failed
+
+
+def _summary(measures: list[Checked]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return means and entropies of weights; NaN for a measure that is none."""
+    width = next(m[0].shape[1] for m in measures if m is not None)
+    means, entropies = np.full((len(measures), width), np.nan), np.full(len(measures), np.nan)
+    for at, measure in enumerate(measures):
+        if measure is not None:
+            weights = measure[1] / measure[1].sum()
+            means[at] = weights @ measure[0]
+            positive = weights[weights > 0]
+            entropies[at] = -(positive * np.log(positive)).sum()
+    return means, entropies
+
+
+def _key(what: str, measures: list[Checked], *options: Any) -> str:
+    """Tell runs apart: one continues only with the same measures and options."""
+    key = hashlib.sha256(repr((what, _core.__version__, options)).encode())
+    for measure in measures:
+        for numbers in measure or ():
+            key.update(repr(numbers.shape).encode())
+            key.update(np.ascontiguousarray(numbers).data)
+    return key.hexdigest()
+
+
+def _connect(address: str | None) -> None:
+    """Use the cluster that is there, or the one named, or one on this machine."""
+    if not ray.is_initialized():
+        ray.init(address=address, log_to_driver=False)
+
+
+def _run(todo: Iterator[tuple[str, tuple[Any, ...]]]) -> Iterator[tuple[str, Any]]:
+    """Run tasks, twice as many at a time as there are cores, and yield what they give as it comes."""
+    flying: dict[Any, str] = {}
+    more = True
+    while more or flying:
+        limit = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        while more and len(flying) < limit:
+            try:
+                name, (work, *arguments) = next(todo)
+            except StopIteration:
+                more = False
+                break
+            task = ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
+            flying[task.remote(*arguments)] = name
+        ready, _ = ray.wait(list(flying), timeout=1.0)
+        for reference in ready:
+            yield flying.pop(reference), ray.get(reference)
+
+
+def _pairs_in(rows: range, columns: range) -> int:
+    return len(rows) * (len(rows) + 1) // 2 if rows == columns else len(rows) * len(columns)
+
+
+def _say_failed(failed: dict[str, str]) -> None:
+    if failed:
+        first = next(iter(failed.values()))
+        warnings.warn(f"{len(failed)} measures or pairs have no distance; the first: {first}", UserWarning, stacklevel=3)
+
+
+class _Progress:
+    """How far it is, how fast, and how long it will take, on standard error."""
+
+    def __init__(self, what: str, all_there_is: int, wanted: bool) -> None:
+        self.what, self.all, self.wanted = what, all_there_is, wanted
+        self.done = self.begun = 0
+        self.started = self.told = time.monotonic()
+
+    def start(self, done: int) -> None:
+        self.done = self.begun = done
+        if done and self.wanted:
+            print(f"{self.what}: going on after {done} of {self.all}", file=sys.stderr)
+
+    def step(self, count: int) -> None:
+        self.done += count
+        now = time.monotonic()
+        if self.wanted and now - self.told >= (0.5 if sys.stderr.isatty() else 10.0):
+            self.told = now
+            rate = (self.done - self.begun) / max(now - self.started, 1e-9)
+            left = (self.all - self.done) / rate if rate > 0 else float("inf")
+            end = "\r" if sys.stderr.isatty() else "\n"
+            print(f"{self.what}: {self.done} of {self.all}, {rate:.1f}/s, {left:.0f} s left ", end=end, file=sys.stderr)
+
+    def end(self) -> None:
+        if self.wanted and sys.stderr.isatty():
+            print(file=sys.stderr)

@@ -1,0 +1,229 @@
+"""A real cluster of several Ray nodes on this machine, and what goes wrong on it."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import robust_ot
+
+ray = pytest.importorskip("ray")
+
+from ray.cluster_utils import Cluster
+from robust_ot import _store, distributed
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes with a core each; a third may come and go."""
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 100 * 2**20})
+    found.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+    ray.init(address=found.address, log_to_driver=False)
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+def documents(count, points=12, dim=6, seed=0):
+    rng = np.random.default_rng(seed)
+    found = [rng.normal(size=(rng.integers(3, points), dim)) + rng.normal(size=dim) for _ in range(count)]
+    return [(X, rng.random(len(X))) if at % 3 == 0 else X for at, X in enumerate(found)]
+
+
+def same(found, expected):
+    np.testing.assert_array_equal(found.matrix, expected.matrix)
+    np.testing.assert_array_equal(found.lower_bounds, expected.lower_bounds)
+    assert (found.relative_gap, found.unfinished) == (expected.relative_gap, expected.unfinished)
+
+
+@pytest.mark.parametrize("keywords", [{}, {"groups": 3, "metric": "kl", "lam": 5.0}, {"entropy": 0.3, "tol": 1e-2}])
+@pytest.mark.parametrize("tile", [7, 100])
+def test_the_numbers_of_one_machine_to_the_last_bit(cluster, tmp_path, keywords, tile):
+    measures = documents(20)
+    expected = robust_ot.pairwise(measures, **keywords)
+    same(distributed.pairwise(measures, tile=tile, **keywords), expected)
+    same(distributed.pairwise(measures, tile=tile, out=tmp_path / "out", **keywords), expected)
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "distances.npy"), expected.matrix)
+
+
+@pytest.mark.parametrize("keywords", [{}, {"metric": "features", "lam": 2.0}, {"groups": 2, "entropy": 0.2, "tol": 1e-2}])
+def test_neighbours_are_those_of_the_full_matrix(cluster, tmp_path, keywords):
+    rng = np.random.default_rng(1)
+    measures = [X + 4 * rng.normal(size=6) if not isinstance(X, tuple) else (X[0] + 4 * rng.normal(size=6), X[1])
+                for X in documents(40)]  # fmt: skip
+    matrix = robust_ot.pairwise(measures, **keywords).matrix.copy()
+    np.fill_diagonal(matrix, np.inf)
+    order = np.argsort(matrix, axis=1, kind="stable")[:, :3]
+    for out in (None, tmp_path / "out"):
+        found = distributed.nearest(measures, 3, block=9, out=out, **keywords)
+        np.testing.assert_array_equal(found.indices, order)
+        np.testing.assert_array_equal(found.distances, np.take_along_axis(matrix, order, 1))
+        assert found.solved < found.pairs == 40 * 39 // 2
+
+
+def slow(count=10):
+    """Measures whose tiles take a while."""
+    rng = np.random.default_rng(2)
+    return [rng.normal(size=(90, 20)) for _ in range(count)]
+
+
+def kill_workers(name, times):
+    """SIGKILL workers in the middle of a task, once each time one is there."""
+    killed = 0
+    until = time.monotonic() + 60
+    while killed < times and time.monotonic() < until:
+        for process in Path("/proc").iterdir():
+            try:
+                if process.name.isdigit() and (process / "cmdline").read_bytes().startswith(f"ray::{name}".encode()):
+                    os.kill(int(process.name), signal.SIGKILL)
+                    killed += 1
+                    time.sleep(0.3)
+                    break
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+        time.sleep(0.01)
+    return killed
+
+
+def test_workers_that_are_killed_lose_nothing(cluster):
+    measures = slow()
+    expected = robust_ot.pairwise(measures, tol=1e-7)
+    found = []
+    killer = threading.Thread(target=lambda: found.append(kill_workers("_tile", 2)))
+    killer.start()
+    got = distributed.pairwise(measures, tol=1e-7, tile=2)
+    killer.join()
+    assert found == [2]
+    same(got, expected)
+
+
+def test_a_node_that_leaves_loses_nothing(cluster):
+    measures = slow()
+    expected = robust_ot.pairwise(measures, tol=1e-7)
+    node = cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+    cluster.wait_for_nodes()
+    leaving = threading.Timer(0.7, lambda: cluster.remove_node(node, allow_graceful=False))
+    leaving.start()
+    got = distributed.pairwise(measures, tol=1e-7, tile=2)
+    leaving.join()
+    same(got, expected)
+
+
+def test_a_driver_that_dies_goes_on_where_it_was(cluster, tmp_path):
+    script = textwrap.dedent("""
+        import sys
+        import numpy as np
+        from robust_ot import distributed
+        rng = np.random.default_rng(2)
+        measures = [rng.normal(size=(90, 20)) for _ in range(10)]
+        distributed.pairwise(measures, tol=1e-7, tile=2, out=sys.argv[1], ray_address=sys.argv[2])
+    """)
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", script, str(out), cluster.address]
+    driver = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    done = []
+    while len(done) < 3 and time.monotonic() < until and driver.poll() is None:
+        time.sleep(0.01)
+        if (out / "manifest.json").exists():
+            done = json.loads((out / "manifest.json").read_text())["done"]
+    assert driver.poll() is None, driver.stderr.read()
+    driver.kill()
+    driver.wait()
+    kept = json.loads((out / "manifest.json").read_text())["done"]
+    assert 3 <= len(kept) < 15
+    again = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
+    # What is in the manifest is not done again.
+    assert "going on after" in again.stderr
+    np.testing.assert_array_equal(np.load(out / "distances.npy"), robust_ot.pairwise(slow(), tol=1e-7).matrix)
+
+
+def test_a_poisoned_measure_is_named_and_the_rest_is_finished(cluster):
+    measures = documents(12)
+    sound = robust_ot.pairwise([m for at, m in enumerate(measures) if at not in (4, 7)]).matrix
+    measures[4], measures[7] = np.full((3, 6), np.nan), np.ones((2, 5))
+    with pytest.warns(UserWarning, match=r"2 measures or pairs have no distance; the first: measures\[4\]"):
+        found = distributed.pairwise(measures, tile=5)
+    assert set(found.failed) == {"4", "7"}
+    assert "must be finite, but row 1, column 1 is NaN" in found.failed["4"]
+    assert "must have 6 features" in found.failed["7"]
+    kept = [at for at in range(12) if at not in (4, 7)]
+    np.testing.assert_array_equal(found.matrix[np.ix_(kept, kept)], sound)
+    assert np.isnan(found.matrix[4]).all()
+    assert np.isnan(found.matrix[:, 7]).all()
+    with pytest.warns(UserWarning, match="2 measures"):
+        nearest = distributed.nearest(measures, 2)
+    assert (nearest.indices[4] == -1).all()
+    assert not np.isin(nearest.indices[kept], [4, 7, -1]).any()
+
+
+def test_a_pair_that_cannot_be_solved_is_named(cluster):
+    measures = [np.zeros((2, 2)), np.ones((2, 2)), np.full((2, 2), 1e3)]
+    with pytest.warns(UserWarning, match="have no distance"):
+        found = distributed.pairwise(measures, metric="kl", lam=1.0)
+    assert set(found.failed) == {"0, 2", "1, 2"}
+    assert "overflows" in found.failed["0, 2"]
+    assert np.isfinite(found.matrix[0, 1])
+
+
+def test_a_disk_that_is_full_says_so_and_the_run_goes_on_later(cluster, tmp_path, monkeypatch):
+    measures, out = documents(20), tmp_path / "out"
+    write, calls = os.pwrite, []
+
+    def full(*arguments):
+        calls.append(1)
+        if len(calls) > 60:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(*arguments)
+
+    monkeypatch.setattr(_store.os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left"):
+        distributed.pairwise(measures, tile=4, out=out)
+    monkeypatch.undo()
+    done = json.loads((out / "manifest.json").read_text())["done"]
+    assert 0 < len(done) < 15
+    same(distributed.pairwise(measures, tile=4, out=out), robust_ot.pairwise(measures))
+
+
+def test_a_disk_without_room_is_found_before_any_work(tmp_path):
+    code = textwrap.dedent("""
+        import resource, sys
+        import numpy as np
+        from robust_ot._store import Store
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        try:
+            Store(sys.argv[1], "key", {"distances": ((1000, 1000), np.float64)})
+        except OSError as error:
+            print(error)
+    """)
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "out")], capture_output=True, text=True, check=True)
+    assert "distances.npy" in done.stdout or "too large" in done.stdout.lower()
+
+
+def test_more_data_than_the_object_store_holds(cluster):
+    rng = np.random.default_rng(3)
+    measures = [rng.normal(size=(2, 500_000)) for _ in range(20)]  # 160 MB, in stores of 100
+    expected = robust_ot.pairwise(measures, metric="w2", groups=1)
+    same(distributed.pairwise(measures, metric="w2", groups=1, tile=4), expected)
+
+
+def test_a_folder_of_another_run_is_refused(cluster, tmp_path):
+    measures = documents(6)
+    distributed.pairwise(measures, out=tmp_path / "out")
+    for other in ({"tol": 1e-3}, {"tile": 2}):
+        with pytest.raises(ValueError, match="is of another run"):
+            distributed.pairwise(measures, out=tmp_path / "out", **other)
+    with pytest.raises(ValueError, match="is of another run"):
+        distributed.pairwise(measures[:5], out=tmp_path / "out")
+    with pytest.raises(ValueError, match="top_k must be from 1 to one less than the 6 measures, but is 6"):
+        distributed.nearest(measures, 6)
+    with pytest.raises(ValueError, match="measures must be at least 2"):
+        distributed.pairwise(measures[:1])
