@@ -8,7 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 __version__: str
-__all__: list[str]
+__all__ = [
+    "Learner",
+    "Model",
+    "RobustLoss",
+    "Solution",
+    "__version__",
+    "check_measure",
+    "distance",
+    "emd",
+    "fit",
+    "get_threads",
+    "label_vectors",
+    "main",
+    "pairwise",
+    "precision_at",
+    "rank",
+    "read_vec",
+    "relaxed_bounds",
+    "scores",
+    "set_threads",
+    "sinkhorn",
+    "top_cost",
+]
 
 _Targets = tuple[NDArray[np.int64], NDArray[np.int64]]
 _Vector = NDArray[np.float64]

@@ -89,7 +89,7 @@ class Store:
             return
         file, offset = self._files[name]
         place = offset + (row * shape[1] + column) * values.itemsize
-        left = memoryview(values).cast("B")
+        left = memoryview(values.tobytes())
         while len(left):
             written = os.pwrite(file, left, place)
             left, place = left[written:], place + written

@@ -278,7 +278,8 @@ def _tile(
     measures = {**dict(zip(rows, first, strict=True)), **dict(zip(columns, second, strict=True))}
     pairs = [(i, j) for i in rows for j in columns if i <= j and measures[i] is not None and measures[j] is not None]
     values = np.full((len(rows), len(columns)), np.nan)
-    lower, wrong = values.copy(), {}
+    lower = values.copy()
+    wrong: dict[str, str] = {}
     try:
         found = _solve(measures, pairs, asked, how)
     except ValueError:
@@ -461,7 +462,7 @@ def _run(todo: Iterator[tuple[str, tuple[Any, ...]]]) -> Iterator[tuple[str, Any
     flying: dict[Any, str] = {}
     more = True
     while more or flying:
-        limit = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        limit = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call, unused-ignore]
         while more and len(flying) < limit:
             try:
                 name, (work, *arguments) = next(todo)

@@ -23,7 +23,7 @@ def test_importing_brings_nothing_but_numpy():
         """
         import sys, robust_ot
         robust_ot.distance([[0.0]], [[1.0]])
-        heavy = {"torch", "sklearn", "scipy", "matplotlib", "pandas"} & {name.split(".")[0] for name in sys.modules}
+        heavy = {"torch", "sklearn", "scipy", "matplotlib", "pandas", "ray"} & {name.split(".")[0] for name in sys.modules}
         print(heavy or "none")
         """
     )
