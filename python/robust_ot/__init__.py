@@ -55,8 +55,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import what needs scikit-learn when it is first asked for."""
     if name == "RobustOTClassifier":
-        from robust_ot._classifier import RobustOTClassifier
-
+        try:
+            from robust_ot._classifier import RobustOTClassifier
+        except ImportError as error:
+            raise ImportError(f"RobustOTClassifier needs scikit-learn: pip install robust-ot[sklearn] ({error})") from error
         return RobustOTClassifier
     raise AttributeError(f"module 'robust_ot' has no attribute '{name}'")
 

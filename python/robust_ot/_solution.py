@@ -125,8 +125,10 @@ class Solution:
 
     def sparse_plan(self) -> Any:
         """Return the transport plan as a :class:`scipy.sparse.coo_array`; exact plans have few entries."""
-        from scipy.sparse import coo_array
-
+        try:
+            from scipy.sparse import coo_array
+        except ImportError as error:
+            raise ImportError(f"sparse_plan needs scipy: pip install scipy ({error})") from error
         rows, columns, masses = self._core.sparse()
         return coo_array((masses, (rows, columns)), shape=self.shape)
 

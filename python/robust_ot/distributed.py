@@ -15,8 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import ray
 from numpy.typing import NDArray
+
+try:
+    import ray
+except ImportError as error:
+    raise ImportError(f"robust_ot.distributed needs Ray: pip install robust-ot[ray] ({error})") from error
 
 from robust_ot import _core
 from robust_ot._distance import Distances, MeasureLike, Solver

@@ -192,6 +192,8 @@ def _directions(solution: Solution, features: int) -> NDArray[np.float64]:
 def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax
-    import matplotlib.pyplot as plt
-
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(f"robust_ot.plot needs matplotlib: pip install robust-ot[plot] ({error})") from error
     return plt.subplots(layout="constrained")[1]

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError as error:
+    raise ImportError(f"robust_ot.torch needs torch: pip install robust-ot[torch] ({error})") from error
 
 from robust_ot import _core
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments

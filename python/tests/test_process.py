@@ -30,6 +30,33 @@ def test_importing_brings_nothing_but_numpy():
     assert done.stdout.strip() == "none", done.stderr
 
 
+def test_what_is_not_installed_is_named():
+    done = python(
+        """
+        import sys
+        for name in ("sklearn", "torch", "scipy", "scipy.sparse", "matplotlib", "matplotlib.pyplot", "ray"):
+            sys.modules[name] = None
+        import robust_ot
+        solution = robust_ot.distance([[0.0, 1.0]], [[1.0, 1.0]])
+        def classifier(): robust_ot.RobustOTClassifier
+        def loss(): import robust_ot.torch
+        def cluster(): import robust_ot.distributed
+        def picture():
+            from robust_ot import plot
+            plot.metric_heatmap(solution)
+        for needs in (classifier, loss, cluster, picture, solution.sparse_plan):
+            try:
+                needs()
+            except ImportError as error:
+                print(error)
+        """
+    )
+    told = done.stdout.splitlines()
+    assert len(told) == 5, done.stderr
+    for line, name in zip(told, ("scikit-learn", "torch", "Ray", "matplotlib", "scipy"), strict=True):
+        assert f"needs {name}: pip install" in line
+
+
 def test_everything_promised_is_there():
     for name in robust_ot.__all__:
         assert hasattr(robust_ot, name)
