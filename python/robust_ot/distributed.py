@@ -5,12 +5,13 @@ The numbers are those of :func:`robust_ot.pairwise`, to the last bit.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -461,6 +462,12 @@ def _connect(address: str | None) -> None:
         ray.init(address=address, log_to_driver=False)
 
 
+@functools.cache
+def _remote(work: Callable[..., Any]) -> Any:
+    """Make a function a task, once: every time it is made one, the cluster keeps another copy of it."""
+    return ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
+
+
 def _run(todo: Iterator[tuple[str, tuple[Any, ...]]]) -> Iterator[tuple[str, Any]]:
     """Run tasks, twice as many at a time as there are cores, and yield what they give as it comes."""
     flying: dict[Any, str] = {}
@@ -473,8 +480,7 @@ def _run(todo: Iterator[tuple[str, tuple[Any, ...]]]) -> Iterator[tuple[str, Any
             except StopIteration:
                 more = False
                 break
-            task = ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
-            flying[task.remote(*arguments)] = name
+            flying[_remote(work).remote(*arguments)] = name
         ready, _ = ray.wait(list(flying), timeout=1.0)
         for reference in ready:
             yield flying.pop(reference), ray.get(reference)
