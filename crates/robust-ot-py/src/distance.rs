@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rayon::prelude::*;
-use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings, solve_all};
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings, Status, Workspace};
 use rot_cli::Memory;
 
 use crate::arrays::{matrix, vector};
@@ -167,19 +167,19 @@ pub fn pairwise<'py>(
 ) -> PyResult<Pairs<'py>> {
     let among = Among::new(&points, &weights, &pairs, metric, solver)?;
     let solved = run(py, |interrupt| {
-        // A batch at a time, so that as many problems are in memory as keep all threads busy.
-        let mut found = Vec::with_capacity(pairs.len());
-        for batch in pairs.chunks(1024) {
-            let problems = batch.iter().map(|pair| among.problem(*pair)).collect::<Result<Vec<_>, _>>()?;
-            for (solution, pair) in solve_all(&problems, &among.settings, interrupt).into_iter().zip(batch) {
-                let solution = solution.map_err(|error| (*pair, error))?;
-                let converged = solution.status == robust_ot::Status::Converged;
-                found.push((solution.value, solution.lower_bound, solution.relative_gap, converged));
+        let solve = |room: &mut Workspace, pair: &(usize, usize)| {
+            // Once interrupted, nobody looks at what is left.
+            if interrupt.is_raised() {
+                return Ok((f64::NAN, f64::NAN, f64::NAN, false));
             }
-        }
-        Ok(found)
+            let solution = among.problem(*pair)?.solve_in(room, &among.settings, interrupt);
+            let solution = solution.map_err(|error| (*pair, error))?;
+            let converged = solution.status == Status::Converged;
+            Ok((solution.value, solution.lower_bound, solution.relative_gap, converged))
+        };
+        pairs.par_iter().map_init(Workspace::default, solve).collect::<Result<Vec<_>, AboutPair>>()
     })?;
-    let solved: Vec<(f64, f64, f64, bool)> = solved.map_err(about_pair)?;
+    let solved = solved.map_err(about_pair)?;
     let column = |pick: fn(&(f64, f64, f64, bool)) -> f64| {
         solved.iter().map(pick).collect::<Array1<f64>>().into_pyarray(py)
     };
