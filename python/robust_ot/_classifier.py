@@ -6,18 +6,16 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robust_ot import _core
-from robust_ot._targets import Targets, as_targets
+from robust_ot._labels import Labels, with_labels
 from robust_ot._vectors import label_vectors as read_label_vectors
 
 #: Parameters that are options of ``rot train`` by the same name, but for random_state, which is --seed.
@@ -249,8 +247,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         """
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32))
-        labels = _Labels.learn(y, names)
-        X, targets = _labelled(X, labels.targets(y))
+        labels = Labels.learn(y, names)
+        X, targets = with_labels(X, labels.targets(y))
         model, history, notes = _core.fit(
             _rows(X),
             targets,
@@ -297,9 +295,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32), reset=first)
         if first and classes is None and getattr(y, "ndim", 1) == 1:
             raise ValueError("classes must be given in the first call of partial_fit, but is None")
-        labels = _Labels.learn(y, names, classes) if first else self._labels
+        labels = Labels.learn(y, names, classes) if first else self._labels
         labels.check(classes)
-        X, targets = _labelled(X, labels.targets(y))
+        X, targets = with_labels(X, labels.targets(y))
         rows, options = _rows(X), self._options()
         # Other parameters than before, a model of fit or load, or a pickle: another learner goes on from there.
         learner: _core.Learner | None = getattr(self, "_learner", None)
@@ -409,7 +407,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         about = json.loads(model.about)
         taken = ("loss", "label_smoothing", "target_transport", "target_temperature")
         estimator = cls(label_vectors=model.label_vectors, **{name: about[name] for name in taken if about[name] != ""})
-        labels = _Labels.named(model.label_names, about["label_kind"], about["threshold"] is not None)
+        labels = Labels.named(model.label_names, about["label_kind"], about["threshold"] is not None)
         estimator._take(labels, model, [], None)
         estimator.n_features_in_ = model.weights.shape[0]
         estimator.n_iter_ = about["epochs"]
@@ -483,7 +481,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
 
         return tell
 
-    def _take(self, labels: _Labels, model: _core.Model, history: list[dict[str, float]], metric: Any) -> None:
+    def _take(self, labels: Labels, model: _core.Model, history: list[dict[str, float]], metric: Any) -> None:
         """Become what was learnt; nothing before this changes a fitted estimator."""
         self._labels, self._model = labels, model
         self.classes_ = labels.classes
@@ -499,87 +497,11 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         return _rows(validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False))
 
 
-@dataclass(frozen=True)
-class _Labels:
-    """The classes, or the columns of a 0/1 matrix."""
-
-    classes: NDArray[Any]
-    names: list[str]
-    several: bool
-    """Whether rows may have several."""
-
-    @classmethod
-    def learn(cls, y: Any, names: Any, classes: ArrayLike | None = None) -> _Labels:
-        """Find them in y, unless they are given."""
-        check_classification_targets(y)
-        kind = type_of_target(y)
-        if kind == "multilabel-indicator":
-            if names is None and classes is not None:
-                names = np.asarray(classes)
-            found = np.arange(y.shape[1]) if names is None else np.asarray(names)
-            if len(found) != y.shape[1]:
-                raise ValueError(f"classes must be one a column of y, {y.shape[1]}, but are {len(found)}")
-            return cls(found, [str(name) for name in found], True)
-        if kind not in ("binary", "multiclass"):
-            raise ValueError(f"y must be classes or a 0/1 matrix, but is of kind {kind}")
-        found = np.unique(column_or_1d(y, warn=True) if classes is None else np.asarray(classes))
-        if len(found) < 2:
-            only = f"the one class {found[0]}" if len(found) else "none"
-            raise ValueError(f"y must have at least 2 classes, but has {only}")
-        return cls(found, [str(name) for name in found], False)
-
-    @classmethod
-    def named(cls, names: list[str], kind: str, several: bool) -> _Labels:
-        """Read them back from a model; one of the command has names, or numbers if all of them are."""
-        if kind == "b":
-            found = np.array([name == "True" for name in names])
-        elif kind in ("i", "u", "f"):
-            found = np.array([float(name) if kind == "f" else int(name) for name in names])
-        elif kind == "" and all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names):
-            found = np.array([int(name) for name in names])
-        else:
-            found = np.array(names)
-        return cls(found, names, several)
-
-    @property
-    def kind(self) -> tuple[str, bool]:
-        """What a model file keeps of them beside their names."""
-        return self.classes.dtype.kind, self.several
-
-    def check(self, classes: ArrayLike | None) -> None:
-        """Refuse other classes than those of the first call."""
-        if classes is not None and not self.several and not np.array_equal(np.unique(np.asarray(classes)), self.classes):
-            raise ValueError("classes must be those of the first call of partial_fit, but differ")
-
-    def targets(self, y: Any) -> Targets:
-        """Return the places of the labels of every row."""
-        if self.several:
-            return as_targets(y, len(self.classes))
-        y = column_or_1d(y)
-        places = np.searchsorted(self.classes, y)
-        unknown = (places == len(self.classes)) | (self.classes[np.minimum(places, len(self.classes) - 1)] != y)
-        if unknown.any():
-            raise ValueError(f"y must hold known classes, but one label is {y[unknown][0]}")
-        return as_targets(places)
-
-
 def _matrix(vectors: Any) -> NDArray[np.float64]:
     try:
         return np.asarray(vectors, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise ValueError(f"label_vectors must be numbers, as many for every label, but numpy says: {error}") from None
-
-
-def _labelled(X: Any, targets: Targets) -> tuple[Any, Targets]:
-    """Leave out rows without a label, which no loss here can learn from, and say so."""
-    starts, indices = targets
-    has = np.diff(starts) > 0
-    if has.all():
-        return X, targets
-    if not has.any():
-        raise ValueError("y must give some row a label, but none has one")
-    warnings.warn(f"{int((~has).sum())} of {len(has)} rows have no label and are left out", UserWarning, stacklevel=3)
-    return X[has], (np.concatenate([[0], np.cumsum(np.diff(starts)[has])]).astype(np.int64), indices)
 
 
 def _rows(X: Any) -> Any:

@@ -97,7 +97,7 @@ def test_workers_that_are_killed_lose_nothing(cluster):
     measures = slow()
     expected = robust_ot.pairwise(measures, tol=1e-7)
     found = []
-    killer = threading.Thread(target=lambda: found.append(kill_workers("_tile", 2)))
+    killer = threading.Thread(target=lambda: found.append(kill_workers("solve_tile", 2)))
     killer.start()
     got = distributed.pairwise(measures, tol=1e-7, tile=2)
     killer.join()

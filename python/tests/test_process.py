@@ -96,7 +96,7 @@ def test_the_interpreter_is_free_while_solving(rng):
     assert len(during) > 0.2 * (ended - started) / 0.005
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_a_child_works_after_a_fork(rng):
     X, Y = rng.normal(size=(100, 5)), rng.normal(size=(90, 5))
     expected = robust_ot.distance(X, Y, entropy=0.5, tol=1e-2).value  # the parent's pool is up

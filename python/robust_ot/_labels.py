@@ -1,0 +1,90 @@
+"""The labels of a classifier: what they are called, and where they are in y."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
+
+from robust_ot._targets import Targets, as_targets
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes, or the columns of a 0/1 matrix."""
+
+    classes: NDArray[Any]
+    names: list[str]
+    several: bool
+    """Whether rows may have several."""
+
+    @classmethod
+    def learn(cls, y: Any, names: Any, classes: ArrayLike | None = None) -> Labels:
+        """Find them in y, unless they are given."""
+        check_classification_targets(y)
+        kind = type_of_target(y)
+        if kind == "multilabel-indicator":
+            if names is None and classes is not None:
+                names = np.asarray(classes)
+            found = np.arange(y.shape[1]) if names is None else np.asarray(names)
+            if len(found) != y.shape[1]:
+                raise ValueError(f"classes must be one a column of y, {y.shape[1]}, but are {len(found)}")
+            return cls(found, [str(name) for name in found], True)
+        if kind not in ("binary", "multiclass"):
+            raise ValueError(f"y must be classes or a 0/1 matrix, but is of kind {kind}")
+        found = np.unique(column_or_1d(y, warn=True) if classes is None else np.asarray(classes))
+        if len(found) < 2:
+            only = f"the one class {found[0]}" if len(found) else "none"
+            raise ValueError(f"y must have at least 2 classes, but has {only}")
+        return cls(found, [str(name) for name in found], False)
+
+    @classmethod
+    def named(cls, names: list[str], kind: str, several: bool) -> Labels:
+        """Read them back from a model; one of the command has names, or numbers if all of them are."""
+        if kind == "b":
+            found = np.array([name == "True" for name in names])
+        elif kind in ("i", "u", "f"):
+            found = np.array([float(name) if kind == "f" else int(name) for name in names])
+        elif kind == "" and all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names):
+            found = np.array([int(name) for name in names])
+        else:
+            found = np.array(names)
+        return cls(found, names, several)
+
+    @property
+    def kind(self) -> tuple[str, bool]:
+        """What a model file keeps of them beside their names."""
+        return self.classes.dtype.kind, self.several
+
+    def check(self, classes: ArrayLike | None) -> None:
+        """Refuse other classes than those of the first call."""
+        if classes is not None and not self.several and not np.array_equal(np.unique(np.asarray(classes)), self.classes):
+            raise ValueError("classes must be those of the first call of partial_fit, but differ")
+
+    def targets(self, y: Any) -> Targets:
+        """Return the places of the labels of every row."""
+        if self.several:
+            return as_targets(y, len(self.classes))
+        y = column_or_1d(y)
+        places = np.searchsorted(self.classes, y)
+        unknown = (places == len(self.classes)) | (self.classes[np.minimum(places, len(self.classes) - 1)] != y)
+        if unknown.any():
+            raise ValueError(f"y must hold known classes, but one label is {y[unknown][0]}")
+        return as_targets(places)
+
+
+def with_labels(X: Any, targets: Targets) -> tuple[Any, Targets]:
+    """Leave out rows without a label, which no loss here can learn from, and say so."""
+    starts, indices = targets
+    has = np.diff(starts) > 0
+    if has.all():
+        return X, targets
+    if not has.any():
+        raise ValueError("y must give some row a label, but none has one")
+    warnings.warn(f"{int((~has).sum())} of {len(has)} rows have no label and are left out", UserWarning, stacklevel=3)
+    return X[has], (np.concatenate([[0], np.cumsum(np.diff(starts)[has])]).astype(np.int64), indices)
