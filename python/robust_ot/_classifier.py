@@ -15,8 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robust_ot import _core
-from robust_ot._labels import Labels, with_labels
-from robust_ot._vectors import label_vectors as read_label_vectors
+from robust_ot._labels import Labels, unit_vectors, with_labels
 
 #: Parameters that are options of ``rot train`` by the same name, but for random_state, which is --seed.
 _OPTIONS = (
@@ -253,7 +252,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             _rows(X),
             targets,
             labels.names,
-            self._vectors(labels.names),
+            unit_vectors(self.label_vectors, labels.names),
             self._options(),
             bool(self.standardize),
             self._telling(),
@@ -306,7 +305,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             state = getattr(self, "_learner_state", None) if learner is None else learner.state()
             model = None if first else self._model
             learner = _core.Learner(
-                rows, targets, labels.names, self._vectors(labels.names), options, labels.kind, state, model
+                rows, targets, labels.names, unit_vectors(self.label_vectors, labels.names), options, labels.kind, state, model
             )
         learner.learn(rows, targets)
         self._take(labels, learner.model(), learner.history(), None)
@@ -422,35 +421,6 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
 
     # Between here and the core.
 
-    def _vectors(self, names: list[str]) -> NDArray[np.float64] | None:
-        """Return one vector of length one a label."""
-        given = self.label_vectors
-        if given is None:
-            return None
-        missing: list[str] = []
-        if isinstance(given, (str, os.PathLike)):
-            vectors, missing = read_label_vectors(given, names)
-        elif isinstance(given, Mapping):
-            found = {str(name): vector for name, vector in given.items()}
-            missing = [name for name in names if name not in found]
-            vectors = _matrix([found[name] for name in names if name in found])
-        else:
-            vectors = _matrix(given)
-        if not missing:
-            if vectors.ndim != 2 or len(vectors) != len(names):
-                raise ValueError(f"label_vectors must have one row a label, {len(names)}, but has shape {vectors.shape}")
-            if not np.isfinite(vectors).all():
-                row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-                raise ValueError(f"label_vectors must be finite, but that of {names[row]} is not")
-            largest = np.abs(vectors).max(axis=1, keepdims=True)
-            missing = [name for name, length in zip(names, largest, strict=True) if length == 0]
-        if missing:
-            shown = ", ".join(missing[:20])
-            raise ValueError(f"label_vectors must have a vector for every label, but {len(missing)} have none: {shown}")
-        # The largest number goes first, so that no square leaves the range.
-        vectors = vectors / largest
-        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
-
     def _options(self) -> dict[str, Any]:
         options = {name: getattr(self, name) for name in _OPTIONS}
         options["groups"] = None if isinstance(self.groups, str) and self.groups == "auto" else self.groups
@@ -495,13 +465,6 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
 
     def _checked(self, X: Any) -> Any:
         return _rows(validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False))
-
-
-def _matrix(vectors: Any) -> NDArray[np.float64]:
-    try:
-        return np.asarray(vectors, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"label_vectors must be numbers, as many for every label, but numpy says: {error}") from None
 
 
 def _rows(X: Any) -> Any:

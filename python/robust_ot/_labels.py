@@ -1,8 +1,10 @@
-"""The labels of a classifier: what they are called, and where they are in y."""
+"""The labels of a classifier: what they are called, where they are in y, and their vectors."""
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from robust_ot._targets import Targets, as_targets
+from robust_ot._vectors import label_vectors as read_label_vectors
 
 
 @dataclass(frozen=True)
@@ -88,3 +91,39 @@ def with_labels(X: Any, targets: Targets) -> tuple[Any, Targets]:
         raise ValueError("y must give some row a label, but none has one")
     warnings.warn(f"{int((~has).sum())} of {len(has)} rows have no label and are left out", UserWarning, stacklevel=3)
     return X[has], (np.concatenate([[0], np.cumsum(np.diff(starts)[has])]).astype(np.int64), indices)
+
+
+def unit_vectors(given: Any, names: list[str]) -> NDArray[np.float64] | None:
+    """Return one vector of length one a label, from an array, a mapping by name or a file; none where none are given."""
+    if given is None:
+        return None
+    missing: list[str] = []
+    if isinstance(given, (str, os.PathLike)):
+        vectors, missing = read_label_vectors(given, names)
+    elif isinstance(given, Mapping):
+        found = {str(name): vector for name, vector in given.items()}
+        missing = [name for name in names if name not in found]
+        vectors = _matrix([found[name] for name in names if name in found])
+    else:
+        vectors = _matrix(given)
+    if not missing:
+        if vectors.ndim != 2 or len(vectors) != len(names):
+            raise ValueError(f"label_vectors must have one row a label, {len(names)}, but has shape {vectors.shape}")
+        if not np.isfinite(vectors).all():
+            row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+            raise ValueError(f"label_vectors must be finite, but that of {names[row]} is not")
+        largest = np.abs(vectors).max(axis=1, keepdims=True)
+        missing = [name for name, length in zip(names, largest, strict=True) if length == 0]
+    if missing:
+        shown = ", ".join(missing[:20])
+        raise ValueError(f"label_vectors must have a vector for every label, but {len(missing)} have none: {shown}")
+    # The largest number goes first, so that no square leaves the range.
+    vectors = vectors / largest
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+def _matrix(vectors: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(vectors, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"label_vectors must be numbers, as many for every label, but numpy says: {error}") from None
