@@ -88,6 +88,14 @@ pub enum Error {
         /// The batch within it, from 1.
         batch: usize,
     },
+    /// A device that computes is not there, has no room, or failed.
+    #[error("{device}: {problem}")]
+    Device {
+        /// Which one.
+        device: String,
+        /// What must hold, and what is there instead.
+        problem: String,
+    },
     /// The weights do not have a positive finite sum.
     #[error("weights must have a positive finite sum, but it is {sum}")]
     Mass {
@@ -225,7 +233,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// A parameter outside its range.
-    pub(crate) fn parameter(name: &'static str, rule: impl Into<String>, value: impl ToString) -> Self {
+    ///
+    /// ```
+    /// let error = robust_ot::Error::parameter("k", "at least 1", 0);
+    /// assert_eq!(error.to_string(), "k must be at least 1, but is 0");
+    /// ```
+    pub fn parameter(name: &'static str, rule: impl Into<String>, value: impl ToString) -> Self {
         Self::Parameter { name, rule: rule.into(), value: value.to_string() }
     }
 }

@@ -33,7 +33,8 @@ impl Trainer<'_> {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn save(&self, path: &Path) -> Result<()> {
+    pub fn save(&mut self, path: &Path) -> Result<()> {
+        self.fetch()?;
         let document = Document { run: self.run(), progress: self.state.progress.clone() };
         tensors::write(path, Kind::Checkpoint, &document, &self.state.tensors())
     }
@@ -60,7 +61,7 @@ impl Trainer<'_> {
         state.fill(&file, progress.best.is_some())?;
         state.progress = progress.clone();
         self.state = state;
-        Ok(())
+        self.hand_over()
     }
 
     /// Whether this can be how far the run is.

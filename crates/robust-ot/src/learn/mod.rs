@@ -6,6 +6,7 @@
 
 mod checkpoint;
 mod dataset;
+mod engine;
 mod fingerprint;
 mod label_means;
 mod learner;
@@ -23,11 +24,12 @@ mod threshold;
 mod trainer;
 
 pub use self::dataset::{Dataset, sample_per_class};
+pub use self::engine::{Engine, EpochWork};
 pub use self::label_means::label_means;
 pub use self::learner::Learner;
 pub use self::model::{About, Model};
 pub use self::objective::{Objective, Output};
-pub use self::optimizer::{Optimizer, Schedule};
+pub use self::optimizer::{Optimizer, Parameters, Schedule, Step};
 pub use self::scores::Scores;
 pub use self::settings::{Reduction, TrainSettings};
 pub use self::soft_targets::SoftTargets;

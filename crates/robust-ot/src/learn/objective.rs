@@ -124,6 +124,21 @@ impl Objective {
         self.output
     }
 
+    /// α_ce.
+    pub fn cross_entropy_weight(&self) -> f32 {
+        self.cross_entropy
+    }
+
+    /// α_ot and W, where transport takes part.
+    pub fn transport(&self) -> Option<(f32, &RobustLoss<f32>)> {
+        self.transport.as_ref().map(|(weight, robust)| (*weight, robust))
+    }
+
+    /// What cross-entropy is taken against.
+    pub fn targets(&self) -> &SoftTargets {
+        &self.soft
+    }
+
     /// What it is, for telling runs apart.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let mut found = Fingerprint::default();
@@ -132,8 +147,8 @@ impl Objective {
         if let Some((weight, robust)) = &self.transport {
             // Not as Debug, which shortens large priors.
             let settings = serde_json::to_string(robust.settings()).unwrap_or_default();
-            found.add_text(&format!("{weight} {settings} {}", robust.size()));
-            found.add_numbers(robust.points());
+            found.add_text(&format!("{weight} {settings} {}", robust.geometry().size));
+            found.add_numbers(&robust.geometry().points);
         }
         table.iter().for_each(|table| found.add_numbers(table));
         found

@@ -99,23 +99,41 @@ impl fmt::Display for Optimizer {
 
 /// One step of an optimiser.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    pub(super) optimizer: Optimizer,
-    pub(super) rate: f64,
+pub struct Step {
+    /// How the gradient becomes a step.
+    pub optimizer: Optimizer,
+    /// η.
+    pub rate: f64,
     /// λ of λ‖W‖².
-    pub(super) decay: f64,
+    pub decay: f64,
     /// Counted from 1.
-    pub(super) number: u64,
+    pub number: u64,
+}
+
+impl Step {
+    /// Adam's η m̂ / (√v̂ + ε) as η' m / (√(c v) + ε): the η' and c of this step.
+    ///
+    /// ```
+    /// use robust_ot::learn::{Optimizer, Step};
+    /// let step = Step { optimizer: Optimizer::Adam, rate: 0.01, decay: 0.0, number: 1 };
+    /// let (rate, square) = step.corrected();
+    /// assert!((rate - 0.1).abs() < 1e-8 && (square - 1000.0).abs() < 0.1);
+    /// ```
+    pub fn corrected(&self) -> (f32, f32) {
+        let correct = |beta: f64| 1.0 / (1.0 - beta.powf(self.number as f64));
+        ((self.rate * correct(BETA.0)) as f32, correct(BETA.1) as f32)
+    }
 }
 
 /// Numbers that are learnt, with what the optimiser remembers of their gradients.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Parameters {
-    pub(super) values: Vec<f32>,
+pub struct Parameters {
+    /// The numbers.
+    pub values: Vec<f32>,
     /// Velocity, or Adam's mean; empty where neither is.
-    pub(super) first: Vec<f32>,
-    /// Adam's mean of squares.
-    pub(super) second: Vec<f32>,
+    pub first: Vec<f32>,
+    /// Adam's mean of squares; empty where there is none.
+    pub second: Vec<f32>,
     gradient: Vec<f32>,
 }
 
@@ -145,11 +163,7 @@ impl Parameters {
                 });
             }
             Optimizer::Adam => {
-                let done = step.number as f64;
-                let correct = |beta: f64| 1.0 / (1.0 - beta.powf(done));
-                // η m̂ / (√v̂ + ε) with the corrections taken out of the loop.
-                let rate = (step.rate * correct(BETA.0)) as f32;
-                let square = correct(BETA.1) as f32;
+                let (rate, square) = step.corrected();
                 let moments = first.par_chunks_mut(block).zip(second.par_chunks_mut(block));
                 blocks.zip(moments).for_each(|((at, (values, room)), moments)| {
                     gradient(at, room);

@@ -132,6 +132,21 @@ impl SoftTargets {
         Ok(self)
     }
 
+    /// β.
+    pub fn moved(&self) -> f32 {
+        self.moved
+    }
+
+    /// s.
+    pub fn smoothing(&self) -> f32 {
+        self.smoothing
+    }
+
+    /// Row q: where the mass of label q goes, if some does.
+    pub fn table(&self) -> Option<&Array2<f32>> {
+        self.table.as_ref()
+    }
+
     /// μ of a row with these true labels.
     pub fn target(&self, labels: usize, truth: &[usize]) -> Vec<f32> {
         let mut out = vec![0.0; labels];

@@ -9,6 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::dataset::Dataset;
+use super::engine::{Engine, EpochWork};
 use super::linear::{self, Batch, block_len};
 use super::model::{Model, probabilities};
 use super::objective::{Objective, ObjectiveRoom};
@@ -68,7 +69,10 @@ pub struct Trainer<'a> {
     pub(super) validation: Option<&'a Dataset>,
     pub(super) objective: &'a Objective,
     pub(super) settings: TrainSettings,
+    /// Behind that of the engine between an epoch and [`Trainer::fetch`].
     pub(super) state: State,
+    engine: Option<Box<dyn Engine + 'a>>,
+    behind: bool,
     room: Room,
 }
 
@@ -167,7 +171,33 @@ impl<'a> Trainer<'a> {
             logits: Array2::zeros((0, objective.labels())),
             objective: ObjectiveRoom::default(),
         };
-        Self { train, validation, objective, settings, state, room }
+        Self { train, validation, objective, settings, state, engine: None, behind: false, room }
+    }
+
+    /// Makes the steps on another device from here on.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn with_engine(mut self, engine: Box<dyn Engine + 'a>) -> Result<Self> {
+        self.engine = Some(engine);
+        self.hand_over()?;
+        Ok(self)
+    }
+
+    /// Gives the engine, if there is one, the weights that are here.
+    pub(super) fn hand_over(&mut self) -> Result<()> {
+        self.behind = false;
+        let State { weights, bias, .. } = &self.state;
+        self.engine.as_mut().map_or(Ok(()), |engine| engine.upload(weights, bias.as_ref()))
+    }
+
+    /// Takes the weights of the engine, if it is ahead.
+    pub(super) fn fetch(&mut self) -> Result<()> {
+        if let Some(engine) = self.engine.as_mut().filter(|_| self.behind) {
+            engine.download(&mut self.state.weights, self.state.bias.as_mut())?;
+            self.behind = false;
+        }
+        Ok(())
     }
 
     /// The epochs so far.
@@ -214,17 +244,24 @@ impl<'a> Trainer<'a> {
         self.room.order.shuffle(&mut rng);
         let batches = rows.div_ceil(self.settings.batch);
         let mut sum = 0.0;
-        for batch in 0..batches {
-            if interrupt.is_raised() {
+        if self.engine.is_some() {
+            let Some(losses) = self.epoch_of_engine(epoch, interrupt, &mut progress)? else {
                 return Ok(None);
+            };
+            sum = losses.iter().sum();
+        } else {
+            for batch in 0..batches {
+                if interrupt.is_raised() {
+                    return Ok(None);
+                }
+                let chosen = batch * self.settings.batch..((batch + 1) * self.settings.batch).min(rows);
+                sum += self.batch(chosen, epoch, batch + 1)?;
+                progress(batch + 1, batches);
             }
-            let chosen = batch * self.settings.batch..((batch + 1) * self.settings.batch).min(rows);
-            sum += self.batch(chosen, epoch, batch + 1)?;
-            progress(batch + 1, batches);
-        }
-        let (least, _) = f32::extremes(&self.state.weights.values);
-        if !least.is_finite() {
-            return Err(Error::Diverged { what: "a weight", value: least, epoch, batch: batches });
+            let (least, _) = f32::extremes(&self.state.weights.values);
+            if !least.is_finite() {
+                return Err(Error::Diverged { what: "a weight", value: least, epoch, batch: batches });
+            }
         }
         let seconds = start.elapsed().as_secs_f64();
         let validation_auc = self.validate()?;
@@ -233,8 +270,36 @@ impl<'a> Trainer<'a> {
         Ok(Some(found))
     }
 
+    /// All steps of an epoch on the engine.
+    fn epoch_of_engine(
+        &mut self,
+        number: usize,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Option<Vec<f64>>> {
+        let done = self.state.progress.steps;
+        let steps: Vec<Step> = (1..=self.train.rows().div_ceil(self.settings.batch) as u64)
+            .map(|at| self.step(done + at))
+            .collect();
+        let Some(engine) = &mut self.engine else { return Ok(None) };
+        self.behind = true;
+        let order = &self.room.order;
+        let losses = engine.epoch(EpochWork { number, order, steps: &steps, interrupt, progress })?;
+        self.state.progress.steps += steps.len() as u64;
+        Ok(losses)
+    }
+
+    /// What the optimiser does in the step of this number, counted from 1.
+    fn step(&self, number: u64) -> Step {
+        let settings = &self.settings;
+        let all = settings.epochs as f64 * self.train.rows().div_ceil(settings.batch) as f64;
+        let rate = settings.learning_rate * settings.schedule.factor((number - 1) as f64 / all);
+        Step { optimizer: settings.optimizer, rate, decay: settings.weight_decay, number }
+    }
+
     /// One step; returns the sum of the losses.
     fn batch(&mut self, chosen: std::ops::Range<usize>, epoch: usize, batch: usize) -> Result<f64> {
+        let step = self.step(self.state.progress.steps + 1);
         let Self { train, objective, settings, state, room, .. } = self;
         let Room { order, batch: products, targets, logits, objective: objective_room } = room;
         let chosen = &order[chosen];
@@ -260,15 +325,6 @@ impl<'a> Trainer<'a> {
         let factor = settings.reduction.factor(chosen.len()) as f32;
         logits.mapv_inplace(|g| g * factor);
         state.progress.steps += 1;
-        let all = settings.epochs as f64 * train.rows().div_ceil(settings.batch) as f64;
-        let done = (state.progress.steps - 1) as f64 / all;
-        let rate = settings.learning_rate * settings.schedule.factor(done);
-        let step = Step {
-            optimizer: settings.optimizer,
-            rate,
-            decay: settings.weight_decay,
-            number: state.progress.steps,
-        };
         let gradients = &*logits;
         state.weights.step(step, block_len(labels), |block, out| products.gradient(block, gradients, out));
         if let Some(bias) = &mut state.bias {
@@ -283,10 +339,15 @@ impl<'a> Trainer<'a> {
     /// AUC on the rows held out; the best weights are kept.
     fn validate(&mut self) -> Result<Option<f64>> {
         let Some(validation) = self.validation else { return Ok(None) };
-        let State { weights, bias, progress, best } = &mut self.state;
-        let view = as_matrix_view(&weights.values, self.objective.labels());
-        let bias = bias.as_ref().map(|bias| bias.values.as_slice());
-        let logits = linear::logits(validation.features(), view, bias);
+        let logits = match &mut self.engine {
+            Some(engine) => engine.logits(validation.features())?,
+            None => {
+                let State { weights, bias, .. } = &self.state;
+                let view = as_matrix_view(&weights.values, self.objective.labels());
+                linear::logits(validation.features(), view, bias.as_ref().map(|bias| bias.values.as_slice()))
+            }
+        };
+        let progress = &self.state.progress;
         if let Some(odd) = logits.iter().find(|z| !z.is_finite()) {
             let epoch = progress.epochs.len() + 1;
             let what = "a logit of the validation rows";
@@ -299,8 +360,11 @@ impl<'a> Trainer<'a> {
             return Err(Error::parameter("validation", rule, format!("{} rows", validation.rows())));
         }
         if progress.best.is_none_or(|(_, best)| auc > best) {
+            self.fetch()?;
+            let State { weights, bias, progress, best } = &mut self.state;
             progress.best = Some((progress.epochs.len() + 1, auc));
-            *best = Some((weights.values.clone(), bias.map(<[f32]>::to_vec).unwrap_or_default()));
+            let bias = bias.as_ref().map(|bias| bias.values.clone()).unwrap_or_default();
+            *best = Some((weights.values.clone(), bias));
         }
         Ok(Some(auc))
     }
@@ -308,8 +372,9 @@ impl<'a> Trainer<'a> {
     /// The model of the last epoch, or of the best where there is validation.
     ///
     /// # Errors
-    /// When names are not as many as labels.
-    pub fn into_model(self, label_names: Vec<String>) -> Result<Model> {
+    /// When names are not as many as labels, or a weight is not finite.
+    pub fn into_model(mut self, label_names: Vec<String>) -> Result<Model> {
+        self.fetch()?;
         self.state.into_model(self.objective, label_names)
     }
 }

@@ -91,14 +91,19 @@ impl<T: Real> RobustLoss<T> {
         &self.settings
     }
 
-    /// The size r of its metrics.
-    pub(crate) fn size(&self) -> usize {
-        self.labels.size
-    }
-
-    /// The label vectors, laid out by groups.
-    pub(crate) fn points(&self) -> &Array2<T> {
-        &self.labels.points
+    /// The labels as points, and what is known of them beforehand.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot::Grouping;
+    /// use robust_ot::loss::{LossSettings, RobustLoss};
+    ///
+    /// let loss = RobustLoss::<f64>::new(&array![[0.0], [2.0]], &Grouping::none(1), LossSettings::default())?;
+    /// assert_eq!(loss.geometry().grams, array![[1.0], [1.0]]); // seen from their mean
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    pub fn geometry(&self) -> &Labels<T> {
+        &self.labels
     }
 
     /// Losses and gradients for logarithms of predictions (log-softmax), one row a sample.

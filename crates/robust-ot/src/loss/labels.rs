@@ -16,22 +16,23 @@ const NO_DIMENSION: f64 = 1e-12;
 /// A table of costs may be this many times as large as the vectors with their G.
 const TABLE: usize = 4;
 
-/// Label vectors laid out by groups, with G_p = E_pᵀE_p of each.
+/// Label vectors laid out by groups, with G_p = E_pᵀE_p of each: what a loss knows of its labels.
 #[derive(Debug, Clone)]
-pub(super) struct Labels<T> {
+pub struct Labels<T> {
     /// L × (slots · r).
-    pub(super) points: Array2<T>,
+    pub points: Array2<T>,
     /// L × r(r+1)/2: the upper triangles, row by row.
-    pub(super) grams: Array2<T>,
+    pub grams: Array2<T>,
     /// r.
-    pub(super) size: usize,
-    pub(super) set: MetricSet,
+    pub size: usize,
+    /// The metric set as it is evaluated, which may be simpler than the one that was asked for.
+    pub set: MetricSet,
     /// l_q M of M*, the worst metric of the uniform plan over all pairs of labels: where every solve begins.
-    pub(super) first_moved: Array2<T>,
+    pub first_moved: Array2<T>,
     /// ⟨M, G_p⟩ of it.
-    pub(super) first_own: Vec<T>,
+    pub first_own: Vec<T>,
     /// Its costs, row q to all p, less what is the same for all p: where they take no more memory than the rest.
-    pub(super) first_costs: Option<Array2<T>>,
+    pub first_costs: Option<Array2<T>>,
 }
 
 impl<T: Real> Labels<T> {

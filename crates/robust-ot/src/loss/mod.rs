@@ -16,6 +16,7 @@ mod targets;
 mod workspace;
 
 pub use self::batch::{LossGradient, LossPlan, RobustLoss};
+pub use self::labels::Labels;
 pub use self::settings::LossSettings;
 pub use self::targets::Targets;
 pub use self::workspace::LossWorkspace;

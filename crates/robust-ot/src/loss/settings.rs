@@ -72,7 +72,8 @@ impl LossSettings {
         Ok(())
     }
 
-    pub(super) fn oracle(&self) -> f64 {
+    /// The regularisation of the linear problems.
+    pub fn oracle(&self) -> f64 {
         self.oracle_entropy.unwrap_or(self.entropy)
     }
 }

@@ -1,0 +1,140 @@
+//! Kernels from source to machine code by NVRTC, for the card that is there, kept on disk.
+
+use std::ffi::{CStr, CString, c_char};
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use cudarc::nvrtc::{result, sys};
+
+const REDUCE: &str = include_str!("../kernels/reduce.cu");
+const METRIC: &str = include_str!("../kernels/metric.cu");
+
+/// What is compiled together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Training and the loss.
+    Learning,
+}
+
+impl Source {
+    /// How many there are.
+    pub(crate) const COUNT: usize = Self::ALL.len();
+
+    /// Each of them.
+    ///
+    /// ```
+    /// for source in robust_ot_cuda::Source::ALL {
+    ///     println!("{source:?}: {} characters", source.text().len());
+    /// }
+    /// ```
+    pub const ALL: [Self; 1] = [Self::Learning];
+
+    /// The CUDA code.
+    pub fn text(self) -> String {
+        match self {
+            Self::Learning => {
+                [REDUCE, METRIC, include_str!("../kernels/batch.cu"), include_str!("../kernels/labels.cu")]
+                    .concat()
+            }
+        }
+    }
+}
+
+/// The machine code of a source for a card of this compute capability, from the folder or from the compiler.
+pub(crate) fn binary(
+    source: Source,
+    capability: (i32, i32),
+    cache: Option<&Path>,
+) -> Result<Vec<u8>, String> {
+    let text = source.text();
+    let kept = cache.map(|folder| kept_at(folder, source, &text, capability));
+    if let Some(binary) =
+        kept.as_ref().and_then(|path| fs::read(path).ok()).filter(|binary| !binary.is_empty())
+    {
+        return Ok(binary);
+    }
+    let binary = compile(&text, capability)?;
+    if let Some(path) = kept {
+        // Not being able to keep it costs a second next time, and nothing else.
+        let _ = keep(&path, &binary);
+    }
+    Ok(binary)
+}
+
+fn kept_at(folder: &Path, source: Source, text: &str, (major, minor): (i32, i32)) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    (text, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+    folder.join(format!("{source:?}-sm{major}{minor}-{:016x}.cubin", hasher.finish()).to_lowercase())
+}
+
+/// Whole or not at all, whoever else writes.
+fn keep(path: &Path, binary: &[u8]) -> std::io::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    let own = path.with_extension(format!("{}.part", std::process::id()));
+    fs::write(&own, binary)?;
+    fs::rename(&own, path)
+}
+
+/// Compiles for one compute capability. Needs no card.
+///
+/// ```no_run
+/// use robust_ot_cuda::{Source, compile};
+/// let binary = compile(&Source::Learning.text(), (9, 0))?;
+/// assert!(!binary.is_empty());
+/// # Ok::<(), String>(())
+/// ```
+///
+/// # Errors
+/// When NVRTC cannot be loaded, or with what the compiler says.
+#[allow(unsafe_code)]
+pub fn compile(text: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>, String> {
+    // SAFETY: looks for the library and leaves it.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(
+            "the compiler NVRTC must be installed to compile kernels, but libnvrtc cannot be loaded; \
+                    it is part of the CUDA toolkit and of the Python package nvidia-cuda-nvrtc"
+                .into(),
+        );
+    }
+    let said = |what: &str, error: &dyn std::fmt::Debug| format!("NVRTC: {what}: {error:?}");
+    let text = CString::new(text).map_err(|error| said("the source", &error))?;
+    let program =
+        result::create_program(&text, Some(c"robust_ot.cu")).map_err(|error| said("creating", &error))?;
+    let options = [
+        format!("--gpu-architecture=sm_{major}{minor}"),
+        "--std=c++17".to_owned(),
+        "--extra-device-vectorization".to_owned(),
+    ];
+    // SAFETY: the program is alive until it is destroyed below, and buffers are as long as NVRTC says.
+    unsafe {
+        let compiled = result::compile_program(program, &options);
+        let outcome = match compiled {
+            Ok(()) => machine_code(program).map_err(|error| said("reading the result", &error)),
+            Err(error) => {
+                let log: Vec<c_char> = result::get_program_log(program).unwrap_or_default();
+                let log = if log.is_empty() {
+                    String::new()
+                } else {
+                    CStr::from_ptr(log.as_ptr()).to_string_lossy().into_owned()
+                };
+                Err(format!("{}\n{log}", said("compiling", &error)))
+            }
+        };
+        let _ = result::destroy_program(program);
+        outcome
+    }
+}
+
+/// SAFETY: the program must have been compiled.
+#[allow(unsafe_code)]
+unsafe fn machine_code(program: sys::nvrtcProgram) -> Result<Vec<u8>, result::NvrtcError> {
+    let mut size = 0;
+    // SAFETY: the caller's; the buffer has the size that was asked for.
+    unsafe {
+        sys::nvrtcGetCUBINSize(program, &raw mut size).result()?;
+        let mut binary = vec![0_u8; size];
+        sys::nvrtcGetCUBIN(program, binary.as_mut_ptr().cast()).result()?;
+        Ok(binary)
+    }
+}

@@ -1,0 +1,211 @@
+//! One card: opened by its number, with its kernels compiled and a stream to work on.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use cudarc::driver::{self, CudaContext, CudaFunction, CudaModule, CudaStream, DriverError, sys};
+use cudarc::nvrtc::Ptx;
+use robust_ot::{Error, Result};
+
+use crate::compile::{self, Source};
+
+/// The oldest CUDA that the driver may stand for.
+const OLDEST_DRIVER: i32 = 12_000;
+/// The oldest card whose matrix units know the products of half precision that are used here.
+const OLDEST_CARD: (i32, i32) = (8, 0);
+
+/// A CUDA device.
+///
+/// ```
+/// use robust_ot_cuda::Device;
+/// match Device::open(0, None) {
+///     Ok(device) => println!("{device}"),
+///     Err(error) => println!("no card: {error}"), // says what is missing
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+struct Inner {
+    index: usize,
+    name: String,
+    capability: (i32, i32),
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    cache: Option<PathBuf>,
+    modules: [OnceLock<Arc<CudaModule>>; Source::COUNT],
+    /// Only one thread compiles.
+    compiling: Mutex<()>,
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({self})")
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cuda:{} ({})", self.0.index, self.0.name)
+    }
+}
+
+impl Device {
+    /// How many cards there are; none where there is no driver.
+    pub fn count() -> usize {
+        // SAFETY: looks for the library and leaves it; nothing is called.
+        #[allow(unsafe_code)]
+        let present = unsafe { sys::is_culib_present() };
+        if present { CudaContext::device_count().map_or(0, |count| count.max(0) as usize) } else { 0 }
+    }
+
+    /// Opens the card of this number. Compiled kernels are kept in the folder, if one is given.
+    ///
+    /// # Errors
+    /// When there is no driver, it is too old, or there is no such card.
+    pub fn open(index: usize, cache: Option<&Path>) -> Result<Self> {
+        let refuse = |problem: String| Err(Error::Device { device: format!("cuda:{index}"), problem });
+        // SAFETY: as in `count`.
+        #[allow(unsafe_code)]
+        if !unsafe { sys::is_culib_present() } {
+            return refuse("an NVIDIA driver must be installed, but libcuda cannot be loaded".into());
+        }
+        let mut version = 0;
+        // SAFETY: writes one integer; the function is in every driver and needs no context.
+        #[allow(unsafe_code)]
+        let asked = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+        if asked == sys::CUresult::CUDA_SUCCESS && version < OLDEST_DRIVER {
+            let (wanted, found) = (version_name(OLDEST_DRIVER), version_name(version));
+            return refuse(format!(
+                "the driver must be one of CUDA {wanted} or later, but is one of {found}"
+            ));
+        }
+        if let Err(error) = driver::result::init() {
+            return refuse(format!("the driver does not start: {}", describe(error)));
+        }
+        let count = Self::count();
+        if index >= count {
+            return refuse(format!("the number of a card must be below {count}, the cards there are"));
+        }
+        let open = || -> std::result::Result<Inner, DriverError> {
+            let context = CudaContext::new(index)?;
+            // SAFETY: all work of a device is on its one stream, or ordered with it by hand, so that no event is needed between buffers.
+            #[allow(unsafe_code)]
+            unsafe {
+                context.disable_event_tracking();
+            }
+            let stream = context.new_stream()?;
+            Ok(Inner {
+                index,
+                name: context.name()?,
+                capability: context.compute_capability()?,
+                context,
+                stream,
+                cache: cache.map(Path::to_path_buf),
+                modules: std::array::from_fn(|_| OnceLock::new()),
+                compiling: Mutex::new(()),
+            })
+        };
+        let inner = match open() {
+            Ok(inner) => inner,
+            Err(error) => return refuse(describe(error)),
+        };
+        if inner.capability < OLDEST_CARD {
+            let (major, minor) = inner.capability;
+            return refuse(format!(
+                "the card must have compute capability {}.{} or more, but {} has {major}.{minor}",
+                OLDEST_CARD.0, OLDEST_CARD.1, inner.name
+            ));
+        }
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// The number of the card.
+    pub fn index(&self) -> usize {
+        self.0.index
+    }
+
+    /// What the card is called.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Bytes of its memory that are free, and all there are.
+    ///
+    /// # Errors
+    /// When the card does not answer.
+    pub fn memory(&self) -> Result<(usize, usize)> {
+        self.0.context.mem_get_info().map_err(|error| self.failed("memory", error))
+    }
+
+    pub(crate) fn stream(&self) -> &Arc<CudaStream> {
+        &self.0.stream
+    }
+
+    pub(crate) fn context(&self) -> &Arc<CudaContext> {
+        &self.0.context
+    }
+
+    /// Multiprocessors.
+    pub(crate) fn processors(&self) -> usize {
+        let count = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        self.0.context.attribute(count).map_or(1, |count| count.max(1) as usize)
+    }
+
+    /// A kernel, compiled if it is the first of its source.
+    pub(crate) fn kernel(&self, source: Source, name: &str) -> Result<CudaFunction> {
+        let Inner { modules, compiling, context, cache, capability, .. } = &*self.0;
+        let slot = &modules[source as usize];
+        let module = match slot.get() {
+            Some(module) => module,
+            None => {
+                let _one = compiling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                if slot.get().is_none() {
+                    let binary = compile::binary(source, *capability, cache.as_deref())
+                        .map_err(|problem| self.refusal(problem))?;
+                    let module = context
+                        .load_module(Ptx::from_binary(binary))
+                        .map_err(|error| self.failed("loading kernels", error))?;
+                    let _ = slot.set(module);
+                }
+                slot.get().expect("just set")
+            }
+        };
+        module.load_function(name).map_err(|error| self.failed(name, error))
+    }
+
+    /// An error of the driver while something was done.
+    pub(crate) fn failed(&self, what: &str, error: DriverError) -> Error {
+        self.refusal(format!("{what}: {}", describe(error)))
+    }
+
+    pub(crate) fn refusal(&self, problem: impl Into<String>) -> Error {
+        Error::Device { device: format!("cuda:{}", self.0.index), problem: problem.into() }
+    }
+
+    /// Out of memory, with what was needed and what would need less; any other error as it is.
+    pub(crate) fn no_room(&self, what: &str, bytes: usize, cure: &str, error: DriverError) -> Error {
+        if error.0 != sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return self.failed(what, error);
+        }
+        let gigabytes = |bytes: usize| bytes as f64 / 1e9;
+        let (free, all) = self.memory().unwrap_or_default();
+        self.refusal(format!(
+            "{what} needs {:.2} GB, but {:.2} of {:.2} GB are free; {cure}",
+            gigabytes(bytes),
+            gigabytes(free),
+            gigabytes(all)
+        ))
+    }
+}
+
+fn version_name(version: i32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+fn describe(error: DriverError) -> String {
+    let text = error.error_string().ok().and_then(|text| text.to_str().ok()).unwrap_or("unknown error");
+    let name = error.error_name().ok().and_then(|name| name.to_str().ok()).unwrap_or("?");
+    format!("{text} ({name})")
+}

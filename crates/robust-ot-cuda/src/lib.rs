@@ -1,0 +1,22 @@
+//! robust-ot on NVIDIA GPUs.
+//!
+//! Nothing of CUDA is needed to build this crate or to run it where there is no card: the driver, cuBLAS and the compiler NVRTC are
+//! looked for when a [`Device`] is opened, and kernels are compiled for the card that is there.
+//!
+//! [`Training`] makes the steps of [`robust_ot::learn::Trainer`] on the device.
+
+mod arguments;
+mod blas;
+mod compile;
+mod device;
+mod label_loss;
+mod launch;
+mod linear;
+mod rows;
+mod training;
+
+pub use crate::blas::Precision;
+pub use crate::compile::{Source, compile};
+pub use crate::device::Device;
+pub use crate::linear::logits;
+pub use crate::training::Training;

@@ -1,0 +1,99 @@
+//! $Z = X W + b$ of many rows, for validation and prediction.
+
+use cudarc::driver::CudaSlice;
+use ndarray::{Array2, ArrayView2};
+use robust_ot::Result;
+use robust_ot::data::Features;
+
+use crate::arguments::address;
+use crate::blas::{Blas, Matrix, Precision};
+use crate::device::Device;
+
+/// Rows at a time.
+const ROWS: usize = 4096;
+
+/// X W + b of all rows.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::data::Features;
+/// use robust_ot_cuda::{Device, logits};
+///
+/// if let Ok(device) = Device::open(0, None) {
+///     let found = logits(&device, &Features::Dense(array![[1.0, 2.0]]), array![[1.0], [10.0]].view(), Some(&[0.5]))?;
+///     assert_eq!(found, array![[21.5]]);
+/// }
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+///
+/// # Errors
+/// When the device has no room or fails.
+pub fn logits(
+    device: &Device,
+    features: &Features,
+    weights: ArrayView2<f32>,
+    bias: Option<&[f32]>,
+) -> Result<Array2<f32>> {
+    let weights = weights.as_standard_layout();
+    let numbers = weights.as_slice().unwrap_or_default();
+    let cure = "fewer labels or features need less";
+    let uploaded = device
+        .stream()
+        .clone_htod(numbers)
+        .map_err(|error| device.no_room("the weights", 4 * numbers.len(), cure, error))?;
+    let mut found =
+        logits_by(device, &Blas::new(device, Precision::F32)?, features, &uploaded, weights.ncols())?;
+    if let Some(bias) = bias {
+        found.outer_iter_mut().for_each(|mut row| row.iter_mut().zip(bias).for_each(|(z, b)| *z += b));
+    }
+    Ok(found)
+}
+
+/// X W of all rows, with weights that are on the device.
+pub(crate) fn logits_by(
+    device: &Device,
+    blas: &Blas,
+    features: &Features,
+    weights: &CudaSlice<f32>,
+    labels: usize,
+) -> Result<Array2<f32>> {
+    let (count, columns) = (features.rows(), features.columns());
+    let stream = device.stream();
+    let rows = ROWS.min(count).max(1);
+    let bytes = 4 * rows * (columns + labels);
+    let failed =
+        |error| device.no_room("rows to predict", bytes, "fewer labels or features need less", error);
+    let mut batch = stream.alloc_zeros::<f32>(rows * columns).map_err(failed)?;
+    let out = stream.alloc_zeros::<f32>(rows * labels).map_err(failed)?;
+    let mut found = Array2::zeros((count, labels));
+    let mut host = vec![0.0_f32; rows * columns];
+    for first in (0..count).step_by(rows) {
+        let here = rows.min(count - first);
+        let host = &mut host[..here * columns];
+        match features {
+            Features::Dense(all) => {
+                host.iter_mut()
+                    .zip(all.slice(ndarray::s![first..first + here, ..]))
+                    .for_each(|(out, x)| *out = *x);
+            }
+            Features::Sparse(all) => {
+                host.fill(0.0);
+                for (row, out) in (first..).zip(host.chunks_exact_mut(columns)) {
+                    let (indices, values) = all.row(row);
+                    indices.iter().zip(values).for_each(|(&index, &value)| out[index as usize] = value);
+                }
+            }
+        }
+        stream.memcpy_htod(&*host, &mut batch.slice_mut(..here * columns)).map_err(failed)?;
+        blas.product(
+            Matrix::new(address(device, &out), here, labels),
+            Matrix::new(address(device, &batch), here, columns),
+            Matrix::new(address(device, weights), columns, labels),
+        )?;
+        let mut rows = found.slice_mut(ndarray::s![first..first + here, ..]);
+        let rows = rows.as_slice_mut().expect("whole rows of a new array");
+        stream.memcpy_dtoh(&out.slice(..here * labels), rows).map_err(failed)?;
+        stream.synchronize().map_err(failed)?;
+    }
+    Ok(found)
+}
