@@ -15,6 +15,8 @@ const METRIC: &str = include_str!("../kernels/metric.cu");
 pub enum Source {
     /// Training and the loss.
     Learning,
+    /// Entropic transport of many points.
+    Transport,
 }
 
 impl Source {
@@ -28,14 +30,20 @@ impl Source {
     ///     println!("{source:?}: {} characters", source.text().len());
     /// }
     /// ```
-    pub const ALL: [Self; 1] = [Self::Learning];
+    pub const ALL: [Self; 2] = [Self::Learning, Self::Transport];
 
     /// The CUDA code.
     pub fn text(self) -> String {
         match self {
             Self::Learning => {
-                [REDUCE, METRIC, include_str!("../kernels/batch.cu"), include_str!("../kernels/labels.cu")]
-                    .concat()
+                let (batch, labels) =
+                    (include_str!("../kernels/batch.cu"), include_str!("../kernels/labels.cu"));
+                [REDUCE, METRIC, batch, labels].concat()
+            }
+            Self::Transport => {
+                let (half, double) =
+                    (include_str!("../kernels/sweep_half.cu"), include_str!("../kernels/sweep.cu"));
+                [REDUCE, half, double].concat()
             }
         }
     }

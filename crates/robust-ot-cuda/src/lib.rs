@@ -3,7 +3,8 @@
 //! Nothing of CUDA is needed to build this crate or to run it where there is no card: the driver, cuBLAS and the compiler NVRTC are
 //! looked for when a [`Device`] is opened, and kernels are compiled for the card that is there.
 //!
-//! [`Training`] makes the steps of [`robust_ot::learn::Trainer`] on the device.
+//! [`Training`] makes the steps of [`robust_ot::learn::Trainer`] on the device; [`Streamed`] solves the plain entropic problems of
+//! [`robust_ot::Problem::solve_on`] there.
 
 mod arguments;
 mod blas;
@@ -13,10 +14,12 @@ mod label_loss;
 mod launch;
 mod linear;
 mod rows;
+mod streamed;
 mod training;
 
 pub use crate::blas::Precision;
 pub use crate::compile::{Source, compile};
 pub use crate::device::Device;
 pub use crate::linear::logits;
+pub use crate::streamed::Streamed;
 pub use crate::training::Training;

@@ -60,7 +60,8 @@ pub use crate::kernels::sealed::Kernels;
 pub use crate::measure::Measure;
 pub use crate::metric::{MetricSet, Prior, SetParameters, WorstCase};
 pub use crate::robust::{
-    Oracle, Problem, Settings, Solution, Solver, Status, Step, Storage, Workspace, solve_all,
+    EntropicAnswer, EntropicOracle, EntropicTask, Oracle, Problem, Settings, Solution, Solver, Status, Step,
+    Storage, Workspace, solve_all,
 };
 pub use crate::transport::PlanEntry;
 

@@ -1,6 +1,7 @@
 //! Figures of the card: `cargo bench --package robust-ot-cuda`.
 
 mod training;
+mod transport;
 
 use robust_ot_cuda::Device;
 
@@ -18,5 +19,8 @@ fn main() {
     let wanted = |part: &str| named.is_empty() || named.iter().any(|name| name == part);
     if wanted("training") {
         training::run(&device);
+    }
+    if wanted("transport") {
+        transport::run(&device);
     }
 }

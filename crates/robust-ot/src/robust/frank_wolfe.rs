@@ -7,6 +7,7 @@ use ndarray::Array2;
 
 use super::active::ActiveSet;
 use super::corrective::correct;
+use super::entropic_oracle::EntropicOracle;
 use super::line_search::line_search;
 use super::model::Model;
 use super::oracle::Oracle;
@@ -42,6 +43,7 @@ pub(super) fn minimise(
     problem: &Problem,
     settings: &Settings,
     room: &mut Workspace,
+    device: Option<Box<dyn EntropicOracle>>,
     interrupt: &Interrupt,
 ) -> Result<Solution> {
     let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
@@ -52,7 +54,7 @@ pub(super) fn minimise(
     let mut bounds = Bounds::new(problem)?;
     let mut history = Vec::new();
     let (mut metric, mut penalty) = model.first_metric(maps.independent_moment())?;
-    let (mut oracle, probes) = choose_oracle(problem, settings, &metric, interrupt)?;
+    let (mut oracle, probes) = choose_oracle(problem, settings, device, &metric, interrupt)?;
     oracle.swap_room(room);
     let mut promise = f64::INFINITY;
     loop {
@@ -133,6 +135,7 @@ pub(super) fn minimise(
 fn choose_oracle(
     problem: &Problem,
     settings: &Settings,
+    device: Option<Box<dyn EntropicOracle>>,
     metric: &Array2<f64>,
     interrupt: &Interrupt,
 ) -> Result<(Oracle, usize)> {
@@ -140,18 +143,18 @@ fn choose_oracle(
     let (a, b) = (source_weights.to_vec(), target_weights.to_vec());
     let most = entropy * ((a.len() * b.len()) as f64).ln();
     let seen = |scale: f64| most > UNSEEN * settings.tol_gap_rel * scale;
+    let make = || match device {
+        Some(device) if *entropy > 0.0 => Ok(Oracle::on(device, &a, &b, *entropy)),
+        _ => Oracle::within(settings.memory, &a, &b, *entropy),
+    };
     if *entropy == 0.0 || seen(inner(metric, maps.independent_moment())) {
-        return Ok((Oracle::within(settings.memory, &a, &b, *entropy)?, 0));
+        return Ok((make()?, 0));
     }
     // Perhaps not seen: the optimal plan, which costs less than the independent one, tells.
     let mut exact = Oracle::exact(settings.memory, &a, &b, *entropy)?;
     let moment = exact.call(maps, (source_weights, target_weights), metric, interrupt)?.vertex.moment;
     let worst = set.evaluate(&moment)?;
-    let oracle = if seen(inner(&worst.metric, &moment)) {
-        Oracle::within(settings.memory, &a, &b, *entropy)?
-    } else {
-        exact
-    };
+    let oracle = if seen(inner(&worst.metric, &moment)) { make()? } else { exact };
     Ok((oracle, 1))
 }
 

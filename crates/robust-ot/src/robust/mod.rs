@@ -2,6 +2,7 @@
 
 mod active;
 mod corrective;
+mod entropic_oracle;
 mod frank_wolfe;
 mod line_search;
 mod model;
@@ -15,6 +16,7 @@ mod status;
 mod storage;
 mod workspace;
 
+pub use self::entropic_oracle::{EntropicAnswer, EntropicOracle, EntropicTask};
 pub use self::oracle::Oracle;
 pub use self::problem::Problem;
 pub use self::settings::{Settings, Solver};

@@ -3,6 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 
 use super::active::{Vertex, VertexPlan};
+use super::entropic_oracle::{self, EntropicOracle};
 use super::storage::Storage;
 use super::workspace::Workspace;
 use crate::displacement::Displacements;
@@ -34,7 +35,7 @@ const MAX_SWEEPS: usize = 10_000;
 /// assert_eq!((plan[0].row, plan[0].column, plan[0].mass), (0, 0, 0.5));
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Oracle {
     kind: Kind,
     storage: Storage,
@@ -42,13 +43,15 @@ pub struct Oracle {
     costs: Vec<f64>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Kind {
     /// `careful` takes costs from the differences themselves.
     /// `entropy` is not 0 when it is too small to matter: see [`Oracle::exact`].
     Exact { simplex: Box<NetworkSimplex>, careful: bool, entropy: f64 },
     /// `tolerance` is the marginal error that the next solve may leave, `floor` the least that rounding allows.
     Entropic { sinkhorn: Box<Sinkhorn>, entropy: f64, tolerance: f64, floor: f64 },
+    /// The same on another device.
+    Device { device: Box<dyn EntropicOracle>, entropy: f64, tolerance: f64, floor: f64 },
 }
 
 /// What an oracle call brings home.
@@ -79,13 +82,20 @@ impl Oracle {
         if entropy == 0.0 {
             return Self::exact(memory, a, b, entropy);
         }
-        let floor = f64::EPSILON * 8.0 * (a.len() + b.len()) as f64;
+        let floor = tolerance_floor(a, b);
         let storage = Storage::of_plans(memory, a.len(), b.len());
         let sinkhorn =
             Sinkhorn::new(a, b, entropy)?.with_memory(storage.held_bytes(memory, a.len(), b.len()));
         let kind =
             Kind::Entropic { sinkhorn: Box::new(sinkhorn), entropy, tolerance: FIRST_TOLERANCE, floor };
         Ok(Self { kind, storage, costs: Vec::new() })
+    }
+
+    /// Entropic plans that another device finds; nothing of size m × n is kept here.
+    pub(super) fn on(device: Box<dyn EntropicOracle>, a: &[f64], b: &[f64], entropy: f64) -> Self {
+        let (tolerance, floor) = (FIRST_TOLERANCE, tolerance_floor(a, b));
+        let kind = Kind::Device { device, entropy, tolerance, floor };
+        Self { kind, storage: Storage::Streamed, costs: Vec::new() }
     }
 
     /// Exact plans. Entropy may be given where it cannot change the value by more than the tolerance: where costs are
@@ -125,6 +135,7 @@ impl Oracle {
                 let entries = masses.indexed_iter().filter(|(_, mass)| **mass > 0.0);
                 Ok(entries.map(|((row, column), &mass)| PlanEntry { row, column, mass }).collect())
             }
+            Kind::Device { .. } => unreachable!("an oracle on a device is made for points, not for costs"),
         }
     }
 
@@ -187,6 +198,14 @@ impl Oracle {
                     target_potential,
                 })
             }
+            Kind::Device { device, entropy, tolerance, .. } => entropic_oracle::call(
+                device.as_mut(),
+                maps,
+                weights,
+                metric,
+                (*entropy, *tolerance),
+                interrupt,
+            ),
         }
     }
 
@@ -205,11 +224,20 @@ impl Oracle {
 
     /// Asks the next Sinkhorn solve for more accuracy when the oracle's own gap makes up much of the whole.
     pub(super) fn sharpen(&mut self, own_gap: f64, gap: f64) {
-        let Kind::Entropic { tolerance, floor, .. } = &mut self.kind else { return };
+        let (Kind::Entropic { tolerance, floor, .. } | Kind::Device { tolerance, floor, .. }) =
+            &mut self.kind
+        else {
+            return;
+        };
         if own_gap > 0.1 * gap {
             *tolerance = (*tolerance * (0.05 * gap / own_gap).clamp(1e-3, 0.3)).max(*floor);
         }
     }
+}
+
+/// The least marginal error that rounding allows.
+fn tolerance_floor(a: &[f64], b: &[f64]) -> f64 {
+    f64::EPSILON * 8.0 * (a.len() + b.len()) as f64
 }
 
 /// V and Σ γ ln γ of an entropic plan, a few rows at a time: only γT is stored.

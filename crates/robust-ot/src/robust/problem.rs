@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ndarray::Array1;
 
+use super::entropic_oracle::EntropicOracle;
 use super::frank_wolfe;
 use super::settings::Settings;
 use super::solution::Solution;
@@ -106,9 +107,33 @@ impl Problem {
         settings: &Settings,
         interrupt: &Interrupt,
     ) -> Result<Solution> {
+        self.minimise(room, settings, None, interrupt)
+    }
+
+    /// Solves with the plain entropic problems on another device; where there is no entropy, or too little of it to be seen, none
+    /// goes there.
+    ///
+    /// # Errors
+    /// When a setting is out of range, the metric is not representable, or the device fails.
+    pub fn solve_on(
+        &self,
+        device: Box<dyn EntropicOracle>,
+        settings: &Settings,
+        interrupt: &Interrupt,
+    ) -> Result<Solution> {
+        self.minimise(&mut Workspace::default(), settings, Some(device), interrupt)
+    }
+
+    fn minimise(
+        &self,
+        room: &mut Workspace,
+        settings: &Settings,
+        device: Option<Box<dyn EntropicOracle>>,
+        interrupt: &Interrupt,
+    ) -> Result<Solution> {
         settings.check()?;
         let mut solution =
-            frank_wolfe::minimise(self, settings, room, interrupt).map_err(|error| match error {
+            frank_wolfe::minimise(self, settings, room, device, interrupt).map_err(|error| match error {
                 // The safe λ covers every plan between these points, not only the one that overflowed.
                 Error::Overflow { lambda, largest, .. } => {
                     let safe = self.maps.largest_moment() / crate::metric::LARGEST_EXPONENT;

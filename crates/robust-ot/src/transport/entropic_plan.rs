@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::cost_rows::{CostRows, ROWS_A_TILE};
 use crate::kernels::sealed::Kernels;
+use crate::robust::EntropicAnswer;
 
 /// A feasible entropic plan that is never stored: its rows come from potentials and costs,
 /// γ_ij = a_i y_j p_ij + e_i e'_j with p_ij ∝ e^{target_j − C_ij/λ} summing to one over j.
@@ -22,6 +23,34 @@ pub(crate) struct EntropicPlan {
 }
 
 impl EntropicPlan {
+    /// The plan that another device found, rounded to the exact marginals.
+    pub(crate) fn rounded(
+        a: &Array1<f64>,
+        b: &Array1<f64>,
+        found: &EntropicAnswer,
+        regularisation: f64,
+    ) -> Self {
+        let EntropicAnswer { g, columns, row_sums, .. } = found;
+        let scale: Array1<f64> =
+            columns.iter().zip(b).map(|(sum, b)| if sum > b { b / sum } else { 1.0 }).collect();
+        let column_deficit = (b - &(columns * &scale)).mapv(|x| x.max(0.0));
+        let missing = column_deficit.sum();
+        let none = missing <= 0.0;
+        Self {
+            a: a.clone(),
+            target: (&b.mapv(f64::ln) + &(g / regularisation)).to_vec(),
+            column_scale: scale.to_vec(),
+            regularisation,
+            row_deficit: if none { Array1::zeros(a.len()) } else { (a - row_sums).mapv(|x| x.max(0.0)) },
+            column_deficit: if none { Array1::zeros(b.len()) } else { column_deficit / missing },
+        }
+    }
+
+    /// What rows that are too light still need, and how columns share that.
+    pub(crate) fn deficits(&self) -> (&Array1<f64>, &Array1<f64>) {
+        (&self.row_deficit, &self.column_deficit)
+    }
+
     /// Row i of the plan.
     fn fill_row(&self, i: usize, cost: &[f64], masses: &mut [f64]) {
         let largest = f64::exponents(masses, &self.target, cost, 1.0 / self.regularisation);
