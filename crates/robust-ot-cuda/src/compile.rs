@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use cudarc::nvrtc::{result, sys};
 
 const REDUCE: &str = include_str!("../kernels/reduce.cu");
+const TILES: &str = include_str!("../kernels/tiles.cu");
 const METRIC: &str = include_str!("../kernels/metric.cu");
 
 /// What is compiled together.
@@ -17,6 +18,8 @@ pub enum Source {
     Learning,
     /// Entropic transport of many points.
     Transport,
+    /// Many small problems.
+    Pairs,
 }
 
 impl Source {
@@ -30,7 +33,7 @@ impl Source {
     ///     println!("{source:?}: {} characters", source.text().len());
     /// }
     /// ```
-    pub const ALL: [Self; 2] = [Self::Learning, Self::Transport];
+    pub const ALL: [Self; 3] = [Self::Learning, Self::Transport, Self::Pairs];
 
     /// The CUDA code.
     pub fn text(self) -> String {
@@ -43,8 +46,9 @@ impl Source {
             Self::Transport => {
                 let (half, double) =
                     (include_str!("../kernels/sweep_half.cu"), include_str!("../kernels/sweep.cu"));
-                [REDUCE, half, double].concat()
+                [REDUCE, TILES, half, double].concat()
             }
+            Self::Pairs => [REDUCE, TILES, include_str!("../kernels/pairs.cu")].concat(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! looked for when a [`Device`] is opened, and kernels are compiled for the card that is there.
 //!
 //! [`Training`] makes the steps of [`robust_ot::learn::Trainer`] on the device; [`Streamed`] solves the plain entropic problems of
-//! [`robust_ot::Problem::solve_on`] there.
+//! [`robust_ot::Problem::solve_on`] there, and [`Pairs`] those of [`robust_ot::solve_pairs`], many at a time.
 
 mod arguments;
 mod blas;
@@ -13,6 +13,7 @@ mod device;
 mod label_loss;
 mod launch;
 mod linear;
+mod pairs;
 mod rows;
 mod streamed;
 mod training;
@@ -21,5 +22,6 @@ pub use crate::blas::Precision;
 pub use crate::compile::{Source, compile};
 pub use crate::device::Device;
 pub use crate::linear::logits;
+pub use crate::pairs::Pairs;
 pub use crate::streamed::Streamed;
 pub use crate::training::Training;

@@ -480,11 +480,10 @@ impl<'a> Solve<'a> {
         let (device, kernels) = (self.device, self.kernels);
         let (m, n, dim) = (self.rows.count, self.columns.count, self.dim);
         let offsets = self.download(&self.columns.offsets)?;
-        let scaled =
-            Zip::from(&offsets)
-                .and(&columns)
-                .and(target_weights)
-                .map_collect(|&offset, &sum, &b| if sum > b { offset + (b / sum).log2() } else { offset });
+        let scaled = Zip::from(&offsets)
+            .and(&columns)
+            .and(target_weights)
+            .map_collect(|&offset, &sum, &b| if sum > b { offset + (b / sum).log2() } else { offset });
         let failed = |error| device.failed("the plan", error);
         let stream = device.stream();
         let scaled = stream.clone_htod(&scaled.to_vec()).map_err(failed)?;

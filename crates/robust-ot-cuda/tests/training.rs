@@ -244,13 +244,23 @@ fn what_goes_wrong_is_said() {
     let wild = TrainSettings { learning_rate: 3e38, reduction: Reduction::Sum, ..settings(optimizer) };
     let error = train(&data, &objective, &wild, Some((&device, false))).err().expect("weights overflow");
     assert!(matches!(error, Error::Diverged { epoch: 1, .. }), "{error}");
-    let with = |set, loss: LossSettings| {
-        let objective = Objective::mix(1.0, 1.0, robust(set, 1, loss)).unwrap();
-        train(&data, &objective, &settings(Optimizer::Adam), Some((&device, false))).unwrap_err()
+    let train_on = |robust, on| {
+        let objective = Objective::mix(1.0, 1.0, robust).unwrap();
+        train(&data, &objective, &settings(Optimizer::Adam), on).err()
     };
-    let overflow = with(MetricSet::Kl { lambda: 0.0034, prior: Prior::Eye }, LossSettings::default());
-    assert!(matches!(overflow, Error::Overflow { largest, .. } if largest > 2.04), "{overflow}");
-    let refused = with(MetricSet::Srw { k: 2 }, LossSettings::default()).to_string();
+    // The first λ with which training overflows on the processor; the labels themselves do not.
+    let grouping = Grouping::random(DIM, 4, 1).unwrap();
+    let loss = |lambda| {
+        let set = MetricSet::Kl { lambda, prior: Prior::Eye };
+        RobustLoss::new(&matrix(LABELS, DIM, 1), &grouping, LossSettings { set, ..Default::default() })
+    };
+    let lambdas = (0..200).map(|step| 0.01 * 0.98_f64.powi(step));
+    let mut lambdas = lambdas.filter(|&lambda| loss(lambda).is_ok_and(|loss| train_on(loss, None).is_some()));
+    let lambda = lambdas.next().expect("some λ overflows");
+    let overflow = train_on(loss(lambda).unwrap(), Some((&device, false))).expect("it overflows here, too");
+    assert!(matches!(overflow, Error::Overflow { largest, .. } if largest > 600.0 * lambda), "{overflow}");
+    let srw = robust(MetricSet::Srw { k: 2 }, 1, LossSettings::default());
+    let refused = train_on(srw, Some((&device, false))).expect("srw is refused").to_string();
     assert!(refused.contains("CUDA") && refused.contains("srw"), "{refused}");
     let beyond = Device::open(Device::count(), None).unwrap_err().to_string();
     assert!(beyond.contains("below"), "{beyond}");

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::grouping::Grouping;
 use crate::linalg::product;
 use crate::measure::Measure;
+use crate::robust::Frame;
 use crate::transport::CostFactors;
 
 /// Two point sets seen through their differences.
@@ -32,10 +33,7 @@ pub struct Displacements {
     source: Array2<f64>,
     target: Array2<f64>,
     groups: usize,
-    /// Sᵀ diag(a) S + Tᵀ diag(b) T, the part of V that every feasible plan shares.
-    shared: Array2<f64>,
-    /// V of the independent plan a bᵀ.
-    independent: Array2<f64>,
+    frame: Frame,
 }
 
 impl Displacements {
@@ -80,7 +78,8 @@ impl Displacements {
         let target_mean = first(&target, target_weights);
         let cross = product(by_slots(&source_mean, groups).t(), by_slots(&target_mean, groups));
         let independent = symmetrised(&shared - &cross - cross.t());
-        Self { source, target, groups, shared, independent }
+        let frame = Frame { shared, independent, dim: source.ncols() };
+        Self { source, target, groups, frame }
     }
 
     /// Number of source points m.
@@ -142,13 +141,13 @@ impl Displacements {
     }
 
     /// How far rounding in [`Displacements::cost`] can move the optimum of a linear problem, from above.
-    ///
-    /// |fl(C_ij) − C_ij| ≤ κ Σ_ab |M_ab| |s_ia| |t_jb| + … ≤ κ (ω_i + ω_j) with ω_i = Σ_a ρ_a s_ia² and ρ the row
-    /// sums of |M|. Being separable, the bound costs a plan at most κ (Σ a_i ω_i + Σ b_j ω_j) = κ Σ_a ρ_a shared_aa.
     pub(crate) fn rounding(&self, metric: &Array2<f64>) -> f64 {
-        let kappa = 2.0 * (self.source.ncols() + self.groups + 8) as f64 * (f64::EPSILON / 2.0);
-        let rows = metric.mapv(f64::abs).sum_axis(Axis(1));
-        kappa * rows.dot(&self.shared.diag())
+        self.frame.rounding(metric)
+    }
+
+    /// What the points come to in r × r.
+    pub(crate) fn frame(&self) -> &Frame {
+        &self.frame
     }
 
     /// V of a dense plan. One m × n × d product.
@@ -168,12 +167,12 @@ impl Displacements {
     /// V of a plan with the right marginals, from the rows of γT.
     pub(crate) fn moment_of_spread(&self, spread: &Array2<f64>) -> Array2<f64> {
         let cross = product(by_slots(&self.source, self.groups).t(), by_slots(spread, self.groups));
-        symmetrised(&self.shared - &cross - cross.t())
+        symmetrised(&self.frame.shared - &cross - cross.t())
     }
 
     /// V of the independent plan a bᵀ.
     pub fn independent_moment(&self) -> &Array2<f64> {
-        &self.independent
+        &self.frame.independent
     }
 
     /// A bound of every V_aa that a plan between these points can have.
@@ -203,7 +202,7 @@ fn check_shape(name: &'static str, matrix: &Array2<f64>, (rows, columns): (usize
 }
 
 /// Xᵀ diag(w) X over points and slots.
-fn second_moment(points: &Array2<f64>, weights: &Array1<f64>, groups: usize) -> Array2<f64> {
+pub(crate) fn second_moment(points: &Array2<f64>, weights: &Array1<f64>, groups: usize) -> Array2<f64> {
     let scaled = points * &weights.view().insert_axis(Axis(1));
     product(by_slots(&scaled, groups).t(), by_slots(points, groups))
 }
@@ -214,7 +213,7 @@ pub(crate) fn by_slots(points: &Array2<f64>, groups: usize) -> ArrayView2<'_, f6
     points.view().into_shape_with_order((rows, groups)).expect("points are row-major, slots × groups wide")
 }
 
-fn lay_out(points: &Array2<f64>, centre: &Array1<f64>, grouping: &Grouping) -> Array2<f64> {
+pub(crate) fn lay_out(points: &Array2<f64>, centre: &Array1<f64>, grouping: &Grouping) -> Array2<f64> {
     let mut laid = Array2::zeros((points.nrows(), grouping.slots() * grouping.groups()));
     for feature in 0..grouping.dim() {
         let mut column = laid.column_mut(grouping.position(feature));

@@ -60,8 +60,9 @@ pub use crate::kernels::sealed::Kernels;
 pub use crate::measure::Measure;
 pub use crate::metric::{MetricSet, Prior, SetParameters, WorstCase};
 pub use crate::robust::{
-    EntropicAnswer, EntropicOracle, EntropicTask, Oracle, Problem, Settings, Solution, Solver, Status, Step,
-    Storage, Workspace, solve_all,
+    Corpus, EntropicAnswer, EntropicOracle, EntropicTask, Oracle, PairAnswers, PairDistance, PairOracle,
+    PairRound, PairSettings, Problem, Settings, Solution, Solver, Status, Step, Storage, Workspace,
+    solve_all, solve_pairs,
 };
 pub use crate::transport::PlanEntry;
 

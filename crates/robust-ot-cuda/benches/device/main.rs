@@ -1,5 +1,6 @@
 //! Figures of the card: `cargo bench --package robust-ot-cuda`.
 
+mod pairs;
 mod training;
 mod transport;
 
@@ -22,5 +23,8 @@ fn main() {
     }
     if wanted("transport") {
         transport::run(&device);
+    }
+    if wanted("pairs") {
+        pairs::run(&device);
     }
 }

@@ -25,6 +25,8 @@ pub(super) enum VertexPlan {
     Sparse(Vec<PlanEntry>),
     /// The plan of an entropic problem with cost C(M).
     Entropic { metric: Array2<f64>, plan: Box<EntropicPlan> },
+    /// Not kept: the moment is all that is asked for.
+    Forgotten,
 }
 
 /// Vertices with weights on the simplex. Vertices are shared, so that keeping an earlier combination costs little.
@@ -99,6 +101,7 @@ impl ActiveSet {
                     let factors = maps.cost_factors(metric);
                     total.scaled_add(weight, &plan.dense(&CostRows::Streamed(&factors)));
                 }
+                VertexPlan::Forgotten => {}
             }
         }
         total

@@ -1,12 +1,16 @@
 //! The robust problem and its solvers.
 
 mod active;
+mod corpus;
 mod corrective;
+mod descent;
 mod entropic_oracle;
+mod frame;
 mod frank_wolfe;
 mod line_search;
 mod model;
 mod oracle;
+mod pairs;
 mod problem;
 mod relaxed;
 mod settings;
@@ -16,8 +20,11 @@ mod status;
 mod storage;
 mod workspace;
 
+pub use self::corpus::Corpus;
 pub use self::entropic_oracle::{EntropicAnswer, EntropicOracle, EntropicTask};
+pub(crate) use self::frame::Frame;
 pub use self::oracle::Oracle;
+pub use self::pairs::{PairAnswers, PairDistance, PairOracle, PairRound, PairSettings, solve_pairs};
 pub use self::problem::Problem;
 pub use self::settings::{Settings, Solver};
 pub use self::solution::{Solution, Step};

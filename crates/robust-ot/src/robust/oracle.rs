@@ -16,7 +16,7 @@ use crate::transport::{
 };
 
 /// The marginal error at which the first Sinkhorn solve stops; later ones follow the gap.
-const FIRST_TOLERANCE: f64 = 1e-3;
+pub(super) const FIRST_TOLERANCE: f64 = 1e-3;
 /// The marginal error that a plan by itself is solved to.
 const FINAL_TOLERANCE: f64 = 1e-9;
 /// The most sweeps of one Sinkhorn solve; the next call goes on from there.
@@ -82,7 +82,7 @@ impl Oracle {
         if entropy == 0.0 {
             return Self::exact(memory, a, b, entropy);
         }
-        let floor = tolerance_floor(a, b);
+        let floor = tolerance_floor(a.len() + b.len());
         let storage = Storage::of_plans(memory, a.len(), b.len());
         let sinkhorn =
             Sinkhorn::new(a, b, entropy)?.with_memory(storage.held_bytes(memory, a.len(), b.len()));
@@ -93,7 +93,7 @@ impl Oracle {
 
     /// Entropic plans that another device finds; nothing of size m × n is kept here.
     pub(super) fn on(device: Box<dyn EntropicOracle>, a: &[f64], b: &[f64], entropy: f64) -> Self {
-        let (tolerance, floor) = (FIRST_TOLERANCE, tolerance_floor(a, b));
+        let (tolerance, floor) = (FIRST_TOLERANCE, tolerance_floor(a.len() + b.len()));
         let kind = Kind::Device { device, entropy, tolerance, floor };
         Self { kind, storage: Storage::Streamed, costs: Vec::new() }
     }
@@ -229,15 +229,22 @@ impl Oracle {
         else {
             return;
         };
-        if own_gap > 0.1 * gap {
-            *tolerance = (*tolerance * (0.05 * gap / own_gap).clamp(1e-3, 0.3)).max(*floor);
-        }
+        *tolerance = sharpened(*tolerance, *floor, own_gap, gap);
+    }
+}
+
+/// The marginal error for the next solve: less where the oracle's own gap makes up much of the whole.
+pub(super) fn sharpened(tolerance: f64, floor: f64, own_gap: f64, gap: f64) -> f64 {
+    if own_gap > 0.1 * gap {
+        (tolerance * (0.05 * gap / own_gap).clamp(1e-3, 0.3)).max(floor)
+    } else {
+        tolerance
     }
 }
 
 /// The least marginal error that rounding allows.
-fn tolerance_floor(a: &[f64], b: &[f64]) -> f64 {
-    f64::EPSILON * 8.0 * (a.len() + b.len()) as f64
+pub(super) fn tolerance_floor(points: usize) -> f64 {
+    f64::EPSILON * 8.0 * points as f64
 }
 
 /// V and Σ γ ln γ of an entropic plan, a few rows at a time: only γT is stored.

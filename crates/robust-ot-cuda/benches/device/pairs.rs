@@ -1,0 +1,95 @@
+//! All distances among 1000 documents of 100 words.
+
+use std::time::Instant;
+
+use ndarray::Array2;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+use robust_ot::{
+    Corpus, Grouping, Interrupt, Measure, MetricSet, PairSettings, Problem, Settings, Workspace, solve_pairs,
+};
+use robust_ot_cuda::{Device, Pairs};
+
+const DOCUMENTS: usize = 1000;
+const WORDS: usize = 100;
+const DIM: usize = 300;
+const GROUPS: usize = 10;
+/// Words there are, each with a vector.
+const VOCABULARY: usize = 20_000;
+const TOPICS: usize = 20;
+/// Pairs that the processor is timed on.
+const COMPARED: usize = 2000;
+
+pub fn run(device: &Device) {
+    let documents = documents();
+    let grouping = Grouping::contiguous(DIM, GROUPS).expect("fewer groups than features");
+    let set = MetricSet::P { k: 1 };
+    let pairs: Vec<_> = (0..DOCUMENTS).flat_map(|i| (i + 1..DOCUMENTS).map(move |j| (i, j))).collect();
+    let settings = Settings::default();
+    for entropy in [0.02, 0.005] {
+        let start = Instant::now();
+        let corpus = Corpus::new(&documents.iter().collect::<Vec<_>>(), &grouping).expect("sizes fit");
+        let mut oracle = Pairs::new(device, &corpus).expect("it fits");
+        let wanted = PairSettings { set: &set, entropy, settings: &settings };
+        let found = solve_pairs(&corpus, &pairs, wanted, &mut oracle, &Interrupt::default(), &|_| ())
+            .expect("it fits");
+        let on_card = start.elapsed().as_secs_f64();
+        let found: Vec<_> = found.into_iter().map(|found| found.expect("every pair is solved")).collect();
+        let calls: usize = found.iter().map(|found| found.iterations).sum();
+        let gap = found.iter().fold(0.0_f64, |top, found| top.max(found.relative_gap));
+        // The processor on some of the pairs, evenly drawn, with two threads.
+        let some: Vec<usize> = (0..COMPARED).map(|at| at * pairs.len() / COMPARED).collect();
+        let two = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
+        let start = Instant::now();
+        let by_processor: Vec<f64> = two.install(|| {
+            let solve = |room: &mut Workspace, &at: &usize| {
+                let (i, j) = pairs[at];
+                let problem = Problem::grouped(&documents[i], &documents[j], set.clone(), &grouping)
+                    .expect("sizes fit");
+                let problem = problem.with_entropy(entropy).expect("positive");
+                problem.solve_in(room, &settings, &Interrupt::default()).expect("it is solved").value
+            };
+            some.par_iter().map_init(Workspace::default, solve).collect()
+        });
+        let expected = start.elapsed().as_secs_f64() / COMPARED as f64 * pairs.len() as f64;
+        let apart = some
+            .iter()
+            .zip(&by_processor)
+            .fold(0.0_f64, |top, (&at, value)| top.max((found[at].value - value).abs() / value.abs()));
+        println!(
+            "{} pairs of {DOCUMENTS} documents of {WORDS} words, d = {DIM}, W_P r = {GROUPS}, entropy {entropy}: {on_card:.2} s, {:.2} calls a \
+             pair, relative gaps up to {gap:.1e}; two threads of the processor {expected:.0} s by {COMPARED} pairs ({:.0} times), values up to \
+             {apart:.1e} apart",
+            pairs.len(),
+            calls as f64 / pairs.len() as f64,
+            expected / on_card
+        );
+    }
+}
+
+/// Documents of words around a topic, of length-one vectors.
+fn documents() -> Vec<Measure> {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let topics = Array2::from_shape_fn((TOPICS, DIM), |_| StandardNormal.sample(&mut rng));
+    let mut words: Array2<f64> =
+        Array2::from_shape_fn((VOCABULARY, DIM), |_| StandardNormal.sample(&mut rng));
+    for (at, mut word) in words.outer_iter_mut().enumerate() {
+        word.scaled_add(0.8, &topics.row(at % TOPICS));
+        let length = word.dot(&word).sqrt();
+        word /= length;
+    }
+    (0..DOCUMENTS)
+        .map(|document| {
+            let chosen: Vec<usize> = (0..WORDS)
+                .map(|_| {
+                    let topic =
+                        if rng.random_bool(0.5) { document % TOPICS } else { rng.random_range(0..TOPICS) };
+                    rng.random_range(0..VOCABULARY / TOPICS) * TOPICS + topic
+                })
+                .collect();
+            Measure::uniform(words.select(ndarray::Axis(0), &chosen)).expect("finite")
+        })
+        .collect()
+}

@@ -1,0 +1,263 @@
+// Many small entropic problems between measures of one corpus, a block each, in double precision throughout. In base-2 logarithms as in
+// sweep.cu: γ_ij = 2^{o_i + o_j + z_ij}.
+
+// Sums of powers outside this range were shifted too far to have kept their digits.
+#define SMALL_SUM 1e-100
+#define LARGE_SUM 1e100
+
+// Measures one after the other: measure k has the points starts[k]..starts[k + 1], `dim` numbers each.
+struct Corpus {
+    const double *points;
+    const u32 *starts;
+    const double *weights;
+    // G_p of every point, upper triangle row by row.
+    const double *grams;
+    u32 dim;
+    u32 size;
+};
+
+struct Tasks {
+    const u32 *slots;
+    const u32 *first;
+    const u32 *second;
+    // size² numbers a task.
+    const double *metrics;
+    const double *tolerances;
+    u32 count;
+};
+
+// What the host makes bounds of.
+struct Found {
+    // Σ γ_ij s_iᵀ t_j over slots, size² numbers a task.
+    double *crosses;
+    double *entropies;
+    double *duals;
+    // Σ a|f| + Σ b|g|, what rounding of the dual is charged by.
+    double *sizes;
+};
+
+// log₂ Σ_j 2^{z_ij + o_j} for every row, a warp each.
+__device__ void sweep_rows(const double *z, const double *offsets, double *u, u32 m, u32 n) {
+    int lane = threadIdx.x % LANES;
+    for (u32 i = threadIdx.x / LANES; i < m; i += blockDim.x / LANES) {
+        const double *row = z + (u64)i * n;
+        double top = -INF64, sum = 0.0;
+        for (u32 j = lane; j < n; j += LANES) top = fmax(top, row[j] + offsets[j]);
+        top = warp_max(top);
+        for (u32 j = lane; j < n; j += LANES) sum += exp2(row[j] + offsets[j] - top);
+        sum = warp_sum(sum);
+        if (lane == 0) u[i] = top + log2(sum);
+    }
+    __syncthreads();
+}
+
+// log₂ Σ_i 2^{z_ij + o_i} for every column, by powers below `shifts`, or below the largest where these are too far off. Warps take rows by
+// turns, lanes columns; `room` has a line of lanes a warp.
+__device__ void sweep_columns(const double *z, const double *offsets, const double *shifts, double *v, u32 m, u32 n, double room[][LANES]) {
+    int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
+    for (u32 first = 0; first < n; first += LANES) {
+        u32 j = first + lane;
+        bool here = j < n;
+        double shift = here ? shifts[j] : 0.0, total = 0.0;
+        for (int attempt = 0; attempt < 2; attempt++) {
+            double sum = 0.0;
+            if (here) {
+                for (u32 i = warp; i < m; i += warps) sum += exp2(z[(u64)i * n + j] + offsets[i] - shift);
+            }
+            room[warp][lane] = sum;
+            __syncthreads();
+            total = 0.0;
+            for (int w = 0; w < warps; w++) total += room[w][lane];
+            bool good = !here || (total > SMALL_SUM && total < LARGE_SUM);
+            // The same answer in every warp; barriers are met by all.
+            if (__syncthreads_and(good)) break;
+            double top = -INF64;
+            if (here) {
+                for (u32 i = warp; i < m; i += warps) top = fmax(top, z[(u64)i * n + j] + offsets[i]);
+            }
+            room[warp][lane] = top;
+            __syncthreads();
+            for (int w = 0; w < warps; w++) top = fmax(top, room[w][lane]);
+            __syncthreads();
+            shift = top;
+        }
+        if (here && warp == 0) v[j] = shift + log2(total);
+    }
+    __syncthreads();
+}
+
+// z = X Yᵀ, all of it.
+__device__ void fill_products(Tile tile, const double *x, const double *y, u32 m, u32 n, u32 dim, double *z) {
+    int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+    for (u32 first_row = 0; first_row < m; first_row += SIDE) {
+        for (u32 first_column = 0; first_column < n; first_column += SIDE) {
+            double own[4][4];
+            products(tile, x, y, m, n, dim, first_row, first_column, own);
+#pragma unroll
+            for (int a = 0; a < 4; a++) {
+#pragma unroll
+                for (int b = 0; b < 4; b++) {
+                    u32 i = first_row + ty + 16 * a, j = first_column + tx + 16 * b;
+                    if (i < m && j < n) z[(u64)i * n + j] = own[a][b];
+                }
+            }
+        }
+    }
+    __syncthreads();
+}
+
+// out = P T, m × dim.
+__device__ void fill_spread(Tile tile, const double *plan, const double *t, u32 m, u32 n, u32 dim, double *out) {
+    int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+    for (u32 first_row = 0; first_row < m; first_row += SIDE) {
+        for (u32 first_feature = 0; first_feature < dim; first_feature += SIDE) {
+            double own[4][4] = {{0}};
+            for (u32 start = 0; start < n; start += DEPTH) {
+                __syncthreads();
+                for (int at = threadIdx.x; at < SIDE * DEPTH; at += blockDim.x) {
+                    u32 k = at % DEPTH, i = first_row + at / DEPTH;
+                    tile.rows[k][at / DEPTH] = i < m && start + k < n ? plan[(u64)i * n + start + k] : 0.0;
+                    u32 deep = at / SIDE, feature = first_feature + at % SIDE;
+                    tile.columns[deep][at % SIDE] = start + deep < n && feature < dim ? t[(u64)(start + deep) * dim + feature] : 0.0;
+                }
+                __syncthreads();
+                multiply_tile(tile, own);
+            }
+#pragma unroll
+            for (int a = 0; a < 4; a++) {
+#pragma unroll
+                for (int b = 0; b < 4; b++) {
+                    u32 i = first_row + ty + 16 * a, feature = first_feature + tx + 16 * b;
+                    if (i < m && feature < dim) out[(u64)i * dim + feature] = own[a][b];
+                }
+            }
+        }
+    }
+    __syncthreads();
+}
+
+__device__ inline double squared_length(Corpus corpus, const double *metric, u32 point) {
+    const double *gram = corpus.grams + (u64)point * (corpus.size * (corpus.size + 1) / 2);
+    double sum = 0.0;
+    for (u32 a = 0, at = 0; a < corpus.size; a++) {
+        for (u32 b = a; b < corpus.size; b++, at++) sum += (a == b ? 1.0 : 2.0) * metric[a * corpus.size + b] * gram[at];
+    }
+    return sum;
+}
+
+// `potentials` keeps g of every slot, `most_points` numbers each, for the next call; `scratch` has room for two sets of points a block,
+// and for z where that is not in shared memory.
+extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tasks tasks, Found found, double lambda, int fresh, u32 most_sweeps, u32 most_points,
+                                                              int z_is_shared, double *potentials, double *scratch) {
+    extern __shared__ double dynamic[];
+    __shared__ Line lines[2 * DEPTH];
+    __shared__ double column_room[8][LANES];
+    __shared__ double room[LANES];
+    Tile tile = {lines, lines + DEPTH};
+    u32 dim = corpus.dim, size = corpus.size, square = size * size, tid = threadIdx.x;
+    double unit = lambda * 0.69314718055994530942;
+    // Vectors of a point each, then z.
+    double *a = dynamic, *b = a + most_points, *row_offsets = b + most_points, *column_offsets = row_offsets + most_points, *u = column_offsets + most_points,
+           *v = u + most_points, *next = v + most_points, *alpha = next + most_points, *beta = alpha + most_points;
+    double *moved = scratch + (u64)blockIdx.x * (2 * (u64)most_points * dim + (z_is_shared ? 0 : (u64)most_points * most_points));
+    double *spread = moved + (u64)most_points * dim, *z = z_is_shared ? beta + most_points : spread + (u64)most_points * dim;
+    for (u32 task = blockIdx.x; task < tasks.count; task += gridDim.x) {
+        u32 first = corpus.starts[tasks.first[task]], second = corpus.starts[tasks.second[task]];
+        u32 m = corpus.starts[tasks.first[task] + 1] - first, n = corpus.starts[tasks.second[task] + 1] - second;
+        const double *s = corpus.points + (u64)first * dim, *t = corpus.points + (u64)second * dim, *metric = tasks.metrics + (u64)task * square;
+        double *kept = potentials + (u64)tasks.slots[task] * most_points;
+        for (u32 at = tid; at < m * dim; at += blockDim.x) {
+            const double *slot = s + at / size * size;
+            double sum = 0.0;
+            for (u32 k = 0; k < size; k++) sum += slot[k] * metric[k * size + at % size];
+            moved[at] = 2.0 / unit * sum;
+        }
+        for (u32 i = tid; i < m; i += blockDim.x) a[i] = corpus.weights[first + i], alpha[i] = squared_length(corpus, metric, first + i);
+        for (u32 j = tid; j < n; j += blockDim.x) {
+            b[j] = corpus.weights[second + j], beta[j] = squared_length(corpus, metric, second + j);
+            v[j] = (beta[j] - (fresh ? 0.0 : kept[j])) / unit;
+            column_offsets[j] = log2(b[j]) - v[j];
+        }
+        __syncthreads();
+        fill_products(tile, moved, t, m, n, dim, z);
+        double tolerance = tasks.tolerances[task];
+        for (u32 sweep = 0;; sweep++) {
+            sweep_rows(z, column_offsets, u, m, n);
+            for (u32 i = tid; i < m; i += blockDim.x) row_offsets[i] = log2(a[i]) - u[i];
+            __syncthreads();
+            sweep_columns(z, row_offsets, v, next, m, n, column_room);
+            double error = 0.0;
+            for (u32 j = tid; j < n; j += blockDim.x) {
+                if (b[j] > 0.0) error += b[j] * fabs(exp2(next[j] - v[j]) - 1.0);
+            }
+            error = block_sum(error, room);
+            if (error <= tolerance || sweep >= most_sweeps) break;
+            for (u32 j = tid; j < n; j += blockDim.x) {
+                v[j] = next[j];
+                column_offsets[j] = log2(b[j]) - next[j];
+            }
+            __syncthreads();
+        }
+        // u is exact for v; next says what the columns hold. Columns that hold too much are scaled down, and what is missing then goes where
+        // rows and columns have room (Altschuler, Weed, Rigollet 2017). `next` becomes what columns lack, `u` what rows lack.
+        double dual = 0.0, length = 0.0, missing = 0.0;
+        for (u32 i = tid; i < m; i += blockDim.x) {
+            if (a[i] > 0.0) {
+                double f = alpha[i] - unit * u[i] + lambda * log(a[i]);
+                dual += a[i] * f, length += a[i] * fabs(f);
+            }
+        }
+        for (u32 j = tid; j < n; j += blockDim.x) {
+            double g = beta[j] - unit * v[j];
+            kept[j] = g;
+            double sum = b[j] > 0.0 ? b[j] * exp2(next[j] - v[j]) : 0.0, scale = sum > b[j] ? b[j] / sum : 1.0;
+            column_offsets[j] += log2(scale);
+            next[j] = fmax(b[j] - sum * scale, 0.0);
+            missing += next[j];
+            if (b[j] > 0.0) {
+                g += lambda * log(b[j]);
+                dual += b[j] * g, length += b[j] * fabs(g);
+            }
+        }
+        dual = block_sum(dual, room), length = block_sum(length, room), missing = block_sum(missing, room);
+        double entropy = 0.0;
+        for (u32 i = tid / LANES; i < m; i += blockDim.x / LANES) {
+            double *row = z + (u64)i * n, sum = 0.0;
+            for (u32 j = tid % LANES; j < n; j += LANES) {
+                double exponent = row[j] + row_offsets[i] + column_offsets[j];
+                row[j] = exponent > LEAST_EXPONENT ? exp2(exponent) : 0.0;
+                sum += row[j];
+            }
+            sum = warp_sum(sum);
+            double lack = missing > 0.0 ? fmax(a[i] - sum, 0.0) / missing : 0.0;
+            for (u32 j = tid % LANES; j < n; j += LANES) {
+                double mass = row[j] + lack * next[j];
+                row[j] = mass;
+                if (mass > 0.0) entropy += mass * log(mass);
+            }
+        }
+        entropy = block_sum(entropy, room);
+        fill_spread(tile, z, t, m, n, dim, spread);
+        // Pairs of groups, a lane each; warps take the slots by turns and are added up in their order.
+        u32 slots = m * dim / size;
+        double *cross = found.crosses + (u64)task * square;
+        for (u32 start = 0; start < square; start += LANES) {
+            u32 at = start + tid % LANES;
+            double sum = 0.0;
+            if (at < square) {
+                u32 row = at / size, column = at % size;
+                for (u32 slot = tid / LANES; slot < slots; slot += blockDim.x / LANES) sum += s[(u64)slot * size + row] * spread[(u64)slot * size + column];
+            }
+            column_room[tid / LANES][tid % LANES] = sum;
+            __syncthreads();
+            if (tid < LANES && at < square) {
+                double total = 0.0;
+                for (int warp = 0; warp < 8; warp++) total += column_room[warp][tid];
+                cross[at] = total;
+            }
+            __syncthreads();
+        }
+        if (tid == 0) found.entropies[task] = entropy, found.duals[task] = dual, found.sizes[task] = length;
+        __syncthreads();
+    }
+}

@@ -1,0 +1,228 @@
+//! Many small entropic problems at once, a block of the card each.
+
+use cudarc::driver::sys::CUfunction_attribute;
+use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr};
+use robust_ot::{Corpus, PairAnswers, PairOracle, PairRound, Result};
+
+use crate::arguments::address;
+use crate::compile::Source;
+use crate::device::Device;
+use crate::launch::{THREADS, grid, launch};
+
+/// Blocks a multiprocessor that work side by side.
+const BLOCKS_A_PROCESSOR: usize = 2;
+/// Vectors of a number a point that a block keeps in shared memory.
+const VECTORS: usize = 9;
+/// Shared memory that a block may ask for, beside what the kernel has of its own.
+const MOST_SHARED: usize = 200 << 10;
+/// The most sweeps of one solve; the next round goes on from there.
+const MOST_SWEEPS: u32 = 500;
+
+/// An oracle for [`robust_ot::solve_pairs`].
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::{Corpus, Grouping, Interrupt, Measure, MetricSet, PairSettings, Settings, solve_pairs};
+/// use robust_ot_cuda::{Device, Pairs};
+///
+/// let measures = [array![[0.0, 1.0]], array![[2.0, 1.0], [4.0, 1.0]]].map(|points| Measure::uniform(points).unwrap());
+/// let corpus = Corpus::new(&measures.each_ref(), &Grouping::none(2))?;
+/// if let Ok(device) = Device::open(0, None) {
+///     let settings = PairSettings { set: &MetricSet::W2, entropy: 0.1, settings: &Settings::default() };
+///     let mut oracle = Pairs::new(&device, &corpus)?;
+///     let found = solve_pairs(&corpus, &[(0, 1)], settings, &mut oracle, &Interrupt::default(), &|_| ())?;
+///     assert!(found[0].as_ref().unwrap().value > 0.0);
+/// }
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Pairs {
+    device: Device,
+    kernel: CudaFunction,
+    points: CudaSlice<f64>,
+    starts: CudaSlice<u32>,
+    weights: CudaSlice<f64>,
+    grams: CudaSlice<f64>,
+    dim: usize,
+    size: usize,
+    /// Points of the largest measure.
+    most: usize,
+    blocks: usize,
+    shared: usize,
+    z_is_shared: bool,
+    scratch: CudaSlice<f64>,
+    /// g of every slot.
+    potentials: Option<CudaSlice<f64>>,
+}
+
+/// See kernels/pairs.cu.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct CorpusArgument {
+    points: u64,
+    starts: u64,
+    weights: u64,
+    grams: u64,
+    dim: u32,
+    size: u32,
+}
+
+/// See kernels/pairs.cu.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct Tasks {
+    slots: u64,
+    first: u64,
+    second: u64,
+    metrics: u64,
+    tolerances: u64,
+    count: u32,
+}
+
+/// See kernels/pairs.cu.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct Found {
+    crosses: u64,
+    entropies: u64,
+    duals: u64,
+    sizes: u64,
+}
+
+// SAFETY: plain numbers, laid out in C as in CUDA.
+#[allow(unsafe_code)]
+unsafe impl DeviceRepr for CorpusArgument {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl DeviceRepr for Tasks {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl DeviceRepr for Found {}
+
+impl Pairs {
+    /// Puts the corpus on the device.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn new(device: &Device, corpus: &Corpus) -> Result<Self> {
+        let (dim, size) = (corpus.dim(), corpus.size());
+        let triangle = size * (size + 1) / 2;
+        let (mut points, mut weights, mut starts) = (Vec::new(), Vec::new(), vec![0_u32]);
+        for measure in 0..corpus.len() {
+            points.extend(corpus.points(measure).iter().copied());
+            weights.extend(corpus.weights(measure).iter().copied());
+            starts.push(weights.len() as u32);
+        }
+        let mut grams = Vec::with_capacity(weights.len() * triangle);
+        for point in points.chunks_exact(dim) {
+            for a in 0..size {
+                for b in a..size {
+                    grams.push(point.chunks_exact(size).map(|slot| slot[a] * slot[b]).sum::<f64>());
+                }
+            }
+        }
+        let most = (0..corpus.len()).map(|measure| corpus.weights(measure).len()).max().unwrap_or(1);
+        let vectors = 8 * VECTORS * most;
+        let z_is_shared = vectors + 8 * most * most <= MOST_SHARED;
+        let shared = vectors + if z_is_shared { 8 * most * most } else { 0 };
+        let kernel = device.kernel(Source::Pairs, "solve_pairs")?;
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        kernel.set_attribute(attribute, shared as i32).map_err(|error| {
+            device.refusal(format!(
+                "a measure of {most} points needs {shared} bytes of shared memory: {error:?}"
+            ))
+        })?;
+        let blocks = BLOCKS_A_PROCESSOR * device.processors();
+        let a_block = 2 * most * dim + if z_is_shared { 0 } else { most * most };
+        let bytes = 8 * (points.len() + weights.len() + grams.len() + blocks * a_block);
+        let stream = device.stream();
+        let failed =
+            |error| device.no_room("the measures", bytes, "fewer or smaller measures need less", error);
+        Ok(Self {
+            device: device.clone(),
+            kernel,
+            points: stream.clone_htod(&points).map_err(failed)?,
+            starts: stream.clone_htod(&starts).map_err(failed)?,
+            weights: stream.clone_htod(&weights).map_err(failed)?,
+            grams: stream.clone_htod(&grams).map_err(failed)?,
+            dim,
+            size,
+            most,
+            blocks,
+            shared,
+            z_is_shared,
+            scratch: stream.alloc_zeros(blocks * a_block).map_err(failed)?,
+            potentials: None,
+        })
+    }
+}
+
+impl PairOracle for Pairs {
+    fn solve(&mut self, round: &PairRound<'_>) -> Result<PairAnswers> {
+        let device = &self.device;
+        let stream = device.stream();
+        let (count, square) = (round.pairs.len(), self.size * self.size);
+        let room = 8 * (round.most * self.most + count * (2 * square + 4));
+        let failed = |error| device.no_room("pairs", room, "smaller measures need less", error);
+        let wanted = round.most * self.most;
+        let potentials = match self.potentials.take().filter(|room| room.len() >= wanted) {
+            Some(room) => room,
+            None => stream.alloc_zeros(wanted).map_err(failed)?,
+        };
+        let whole = |numbers: Vec<u32>| stream.clone_htod(&numbers).map_err(failed);
+        let slots = whole(round.slots.iter().map(|&slot| slot as u32).collect())?;
+        let first = whole(round.pairs.iter().map(|&(first, _)| first as u32).collect())?;
+        let second = whole(round.pairs.iter().map(|&(_, second)| second as u32).collect())?;
+        let metrics = stream.clone_htod(round.metrics).map_err(failed)?;
+        let tolerances = stream.clone_htod(round.tolerances).map_err(failed)?;
+        let double = |count: usize| stream.alloc_zeros::<f64>(count).map_err(failed);
+        let (crosses, entropies, duals, sizes) =
+            (double(count * square)?, double(count)?, double(count)?, double(count)?);
+        let at = |numbers: &CudaSlice<f64>| address(device, numbers);
+        let whole = |numbers: &CudaSlice<u32>| address(device, numbers);
+        let corpus = CorpusArgument {
+            points: at(&self.points),
+            starts: whole(&self.starts),
+            weights: at(&self.weights),
+            grams: at(&self.grams),
+            dim: self.dim as u32,
+            size: self.size as u32,
+        };
+        let tasks = Tasks {
+            slots: whole(&slots),
+            first: whole(&first),
+            second: whole(&second),
+            metrics: at(&metrics),
+            tolerances: at(&tolerances),
+            count: count as u32,
+        };
+        let found =
+            Found { crosses: at(&crosses), entropies: at(&entropies), duals: at(&duals), sizes: at(&sizes) };
+        launch!(
+            device,
+            stream,
+            &self.kernel,
+            grid((self.blocks.min(count), 1), THREADS, self.shared),
+            corpus,
+            tasks,
+            found,
+            round.regularisation,
+            i32::from(round.fresh),
+            MOST_SWEEPS,
+            self.most as u32,
+            i32::from(self.z_is_shared),
+            at(&potentials),
+            at(&self.scratch)
+        )?;
+        let host = |numbers: &CudaSlice<f64>| stream.clone_dtoh(numbers).map_err(failed);
+        let answers = PairAnswers {
+            crosses: host(&crosses)?,
+            entropies: host(&entropies)?,
+            duals: host(&duals)?,
+            sizes: host(&sizes)?,
+        };
+        stream.synchronize().map_err(failed)?;
+        self.potentials = Some(potentials);
+        Ok(answers)
+    }
+}

@@ -1,0 +1,113 @@
+//! Many pairs at once against the processor, one by one.
+
+mod common;
+
+use common::{device, matrix, rng};
+use ndarray::Array1;
+use rand::RngExt;
+use robust_ot::{
+    Corpus, Grouping, Interrupt, Measure, MetricSet, PairDistance, PairSettings, Prior, Problem, Settings,
+    Status, solve_pairs,
+};
+use robust_ot_cuda::{Device, Pairs};
+
+fn measures(count: usize, most: usize, dim: usize, seed: u64) -> Vec<Measure> {
+    let mut rng = rng(seed);
+    (0..count as u64)
+        .map(|at| {
+            let points = rng.random_range(1..=most);
+            let mut weights: Array1<f64> = (0..points).map(|_| rng.random_range(0.1..1.0)).collect();
+            if points > 3 {
+                weights[2] = 0.0;
+            }
+            let sum = weights.sum();
+            Measure::new(matrix(points, dim, seed + 100 * at) + 0.3 * at as f64 / count as f64, weights / sum)
+                .unwrap()
+        })
+        .collect()
+}
+
+fn all(count: usize) -> Vec<(usize, usize)> {
+    (0..count).flat_map(|i| (i..count).map(move |j| (i, j))).collect()
+}
+
+fn solve(
+    device: &Device,
+    measures: &[Measure],
+    grouping: &Grouping,
+    set: &MetricSet,
+    entropy: f64,
+) -> Vec<PairDistance> {
+    let corpus = Corpus::new(&measures.iter().collect::<Vec<_>>(), grouping).unwrap();
+    let settings = PairSettings { set, entropy, settings: &Settings::default() };
+    let mut oracle = Pairs::new(device, &corpus).unwrap();
+    let found =
+        solve_pairs(&corpus, &all(measures.len()), settings, &mut oracle, &Interrupt::default(), &|_| ());
+    found.unwrap().into_iter().map(|found| found.unwrap()).collect()
+}
+
+#[test]
+fn pairs_bracket_those_of_the_processor() {
+    let Some(device) = device("pairs") else { return };
+    let sets = [
+        MetricSet::W2,
+        MetricSet::P { k: 1 },
+        MetricSet::P { k: 2 },
+        MetricSet::Kl { lambda: 3.0, prior: Prior::Eye },
+        MetricSet::Ds { lambda: 1.0, prior: Prior::Ones },
+        MetricSet::Features { lambda: 0.5 },
+        MetricSet::Rkp { rho: 2.0 },
+    ];
+    for (seed, set) in sets.into_iter().enumerate() {
+        // The last is too large for shared memory.
+        for (count, most, dim, groups) in [(8, 40, 12, 4), (5, 100, 30, 5), (6, 9, 7, 7), (3, 190, 5, 5)] {
+            let grouping =
+                if groups == dim { Grouping::none(dim) } else { Grouping::random(dim, groups, 3).unwrap() };
+            let measures = measures(count, most, dim, seed as u64);
+            for entropy in [0.5, 0.05] {
+                let found = solve(&device, &measures, &grouping, &set, entropy);
+                for (&(i, j), found) in all(count).iter().zip(&found) {
+                    let problem =
+                        Problem::grouped(&measures[i], &measures[j], set.clone(), &grouping).unwrap();
+                    let wanted = problem.with_entropy(entropy).unwrap().solve(&Settings::default()).unwrap();
+                    let what = format!(
+                        "{set:?}, entropy {entropy}, {} × {} points: [{}, {}] {} and [{}, {}] {}",
+                        measures[i].len(),
+                        measures[j].len(),
+                        found.lower_bound,
+                        found.value,
+                        found.status,
+                        wanted.lower_bound,
+                        wanted.value,
+                        wanted.status
+                    );
+                    assert!(found.lower_bound <= wanted.value && wanted.lower_bound <= found.value, "{what}");
+                    if wanted.status == Status::Converged {
+                        assert_eq!(found.status, Status::Converged, "{what}");
+                    }
+                    assert!(
+                        (found.value - wanted.value).abs() <= 2e-4 * (wanted.transport_cost + entropy),
+                        "{what}"
+                    );
+                }
+                assert_eq!(found, solve(&device, &measures, &grouping, &set, entropy), "two runs differ");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pair_that_cannot_be_solved_is_alone_in_that() {
+    let Some(device) = device("one bad pair") else { return };
+    let mut measures = measures(4, 10, 3, 5);
+    measures.push(Measure::uniform(matrix(5, 3, 1) + 1000.0).unwrap());
+    let grouping = Grouping::none(3);
+    let corpus = Corpus::new(&measures.iter().collect::<Vec<_>>(), &grouping).unwrap();
+    let set = MetricSet::Kl { lambda: 1.0, prior: Prior::Eye };
+    let settings = PairSettings { set: &set, entropy: 0.1, settings: &Settings::default() };
+    let mut oracle = Pairs::new(&device, &corpus).unwrap();
+    let found = solve_pairs(&corpus, &all(5), settings, &mut oracle, &Interrupt::default(), &|_| ()).unwrap();
+    for (&(i, j), found) in all(5).iter().zip(&found) {
+        assert_eq!(found.is_err(), j == 4 && i != 4, "{i} {j}: {found:?}");
+    }
+}

@@ -1,0 +1,31 @@
+//! What a descent on moments knows of the points: all of it r × r.
+
+use ndarray::{Array2, Axis};
+
+/// Two measures as far as bounds and first metrics go.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    /// Sᵀ diag(a) S + Tᵀ diag(b) T, the part of V that every feasible plan shares.
+    pub(crate) shared: Array2<f64>,
+    /// V of the independent plan a bᵀ.
+    pub(crate) independent: Array2<f64>,
+    /// Numbers a point, slots · r.
+    pub(crate) dim: usize,
+}
+
+impl Frame {
+    /// r.
+    pub(crate) fn size(&self) -> usize {
+        self.shared.nrows()
+    }
+
+    /// How far rounding in the costs of products can move the optimum of a linear problem, from above.
+    ///
+    /// |fl(C_ij) − C_ij| ≤ κ Σ_ab |M_ab| |s_ia| |t_jb| + … ≤ κ (ω_i + ω_j) with ω_i = Σ_a ρ_a s_ia² and ρ the row
+    /// sums of |M|. Being separable, the bound costs a plan at most κ (Σ a_i ω_i + Σ b_j ω_j) = κ Σ_a ρ_a shared_aa.
+    pub(crate) fn rounding(&self, metric: &Array2<f64>) -> f64 {
+        let kappa = 2.0 * (self.dim + self.size() + 8) as f64 * (f64::EPSILON / 2.0);
+        let rows = metric.mapv(f64::abs).sum_axis(Axis(1));
+        kappa * rows.dot(&self.shared.diag())
+    }
+}

@@ -1,0 +1,261 @@
+//! Distances of many pairs of a corpus, whose plain entropic problems are solved many at a time by another device.
+
+use std::fmt;
+
+use ndarray::{Array2, ArrayView2};
+use rayon::prelude::*;
+
+use super::active::{Vertex, VertexPlan};
+use super::corpus::Corpus;
+use super::descent::Descent;
+use super::frame::Frame;
+use super::oracle::{FIRST_TOLERANCE, sharpened, tolerance_floor};
+use super::problem::Problem;
+use super::settings::Settings;
+use super::solution::Solution;
+use super::status::Status;
+use crate::displacement::symmetrised;
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::linalg::inner;
+use crate::metric::MetricSet;
+
+/// Pairs that are on their way at a time.
+const AT_A_TIME: usize = 1 << 15;
+/// Rounds after which what is left goes to the processor, whose Newton steps do not mind plans that are nearly permutations.
+const ROUNDS: usize = 20;
+/// Rounding of a sum of n terms e^x, in units of n ε.
+const SUM_ROUNDING: f64 = 4.0;
+/// Rounding of a dual value that was summed up as a tree, in units of ε times its terms in absolute value.
+const DUAL_ROUNDING: f64 = 32.0;
+
+/// Solves plain entropic transport for many pairs of a corpus at once.
+pub trait PairOracle: fmt::Debug + Send {
+    /// Plans for the metrics of a round, each from where the last round of its slot ended.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn solve(&mut self, round: &PairRound<'_>) -> Result<PairAnswers>;
+}
+
+/// Problems to solve at once, one after the other in every slice.
+#[derive(Debug, Clone, Copy)]
+pub struct PairRound<'a> {
+    /// Where each keeps what it knows, below [`PairRound::most`].
+    pub slots: &'a [usize],
+    /// Which measures.
+    pub pairs: &'a [(usize, usize)],
+    /// r² numbers each.
+    pub metrics: &'a [f64],
+    /// The marginal error that may be left.
+    pub tolerances: &'a [f64],
+    /// λ.
+    pub regularisation: f64,
+    /// Whether slots are new.
+    pub fresh: bool,
+    /// How many slots there are.
+    pub most: usize,
+}
+
+/// What came of a round: plans with the right marginals, measured.
+#[derive(Debug, Clone, Default)]
+pub struct PairAnswers {
+    /// Σ γ_ij s_iᵀ t_j over slots, r² numbers each.
+    pub crosses: Vec<f64>,
+    /// Σ γ ln γ.
+    pub entropies: Vec<f64>,
+    /// ⟨a, f⟩ + ⟨b, g⟩ of potentials whose plan has the right rows.
+    pub duals: Vec<f64>,
+    /// ⟨a, |f|⟩ + ⟨b, |g|⟩.
+    pub sizes: Vec<f64>,
+}
+
+/// The distance of a pair with its bounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PairDistance {
+    /// An upper bound of the optimum, and the value of a plan.
+    pub value: f64,
+    /// A lower bound of it.
+    pub lower_bound: f64,
+    /// (value − lower_bound) / ⟨V, M⟩.
+    pub relative_gap: f64,
+    /// How it ended.
+    pub status: Status,
+    /// Calls of the oracle.
+    pub iterations: usize,
+    /// Whether the device took too long over it, so that the processor solved it.
+    pub by_processor: bool,
+}
+
+/// Which distance, and how accurately.
+#[derive(Debug, Clone, Copy)]
+pub struct PairSettings<'a> {
+    /// The metric set.
+    pub set: &'a MetricSet,
+    /// λ_γ > 0.
+    pub entropy: f64,
+    /// When to stop.
+    pub settings: &'a Settings,
+}
+
+/// One pair on its way.
+struct Pair<'a> {
+    slot: usize,
+    descent: Descent<'a>,
+    tolerance: f64,
+    floor: f64,
+    /// λ n ε, what rounding of sums is charged with.
+    of_sums: f64,
+}
+
+/// Distances of pairs of the corpus, in their order. `progress` is told how many more are done.
+///
+/// # Errors
+/// When a setting does not fit or the device fails. What is wrong with one pair is that pair's.
+pub fn solve_pairs(
+    corpus: &Corpus,
+    pairs: &[(usize, usize)],
+    settings: PairSettings<'_>,
+    oracle: &mut dyn PairOracle,
+    interrupt: &Interrupt,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<Result<PairDistance>>> {
+    settings.settings.check()?;
+    settings.set.check(corpus.size())?;
+    if !(settings.entropy > 0.0 && settings.entropy <= 1e200) {
+        return Err(Error::parameter("entropy", "positive and at most 1e200 on a device", settings.entropy));
+    }
+    let mut found = Vec::with_capacity(pairs.len());
+    for some in pairs.chunks(AT_A_TIME) {
+        found.extend(solve_some(corpus, some, settings, oracle, interrupt, progress)?);
+    }
+    Ok(found)
+}
+
+fn solve_some(
+    corpus: &Corpus,
+    pairs: &[(usize, usize)],
+    PairSettings { set, entropy, settings }: PairSettings<'_>,
+    oracle: &mut dyn PairOracle,
+    interrupt: &Interrupt,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<Result<PairDistance>>> {
+    let frames: Vec<Frame> = pairs.par_iter().map(|&(i, j)| corpus.frame(i, j)).collect();
+    let mut found: Vec<Option<Result<PairDistance>>> = Vec::new();
+    found.resize_with(pairs.len(), || None);
+    let started: Vec<Result<Pair>> = (0..pairs.len())
+        .into_par_iter()
+        .map(|slot| {
+            let (i, j) = pairs[slot];
+            let points = (corpus.weights(i).len(), corpus.weights(j).len());
+            Ok(Pair {
+                slot,
+                descent: Descent::new(set, entropy, &frames[slot], settings)?,
+                tolerance: FIRST_TOLERANCE,
+                floor: tolerance_floor(points.0 + points.1),
+                of_sums: entropy * SUM_ROUNDING * f64::EPSILON * points.1 as f64,
+            })
+        })
+        .collect();
+    let mut active = Vec::new();
+    for (slot, pair) in started.into_iter().enumerate() {
+        match pair {
+            Ok(pair) => active.push(pair),
+            Err(error) => found[slot] = Some(Err(error)),
+        }
+    }
+    progress(pairs.len() - active.len());
+    for round in 0..ROUNDS {
+        if active.is_empty() {
+            break;
+        }
+        let slots: Vec<usize> = active.iter().map(|pair| pair.slot).collect();
+        let answers = oracle.solve(&PairRound {
+            pairs: &slots.iter().map(|&slot| pairs[slot]).collect::<Vec<_>>(),
+            metrics: &active.iter().flat_map(|pair| pair.descent.metric.iter().copied()).collect::<Vec<_>>(),
+            tolerances: &active.iter().map(|pair| pair.tolerance).collect::<Vec<_>>(),
+            regularisation: entropy,
+            fresh: round == 0,
+            most: pairs.len(),
+            slots: &slots,
+        })?;
+        let stepped: Vec<(Pair, Result<Option<Status>>)> = active
+            .into_par_iter()
+            .enumerate()
+            .map(|(at, mut pair)| {
+                let status = pair.take(&answers, at, entropy, interrupt);
+                (pair, status)
+            })
+            .collect();
+        active = Vec::new();
+        let mut done = 0;
+        for (pair, status) in stepped {
+            let slot = pair.slot;
+            match status {
+                Ok(None) => active.push(pair),
+                Ok(Some(status)) => found[slot] = Some(Ok(pair.distance(status))),
+                Err(error) => found[slot] = Some(Err(error)),
+            }
+            done += usize::from(found[slot].is_some());
+        }
+        progress(done);
+    }
+    let left: Vec<usize> = active.into_iter().map(|pair| pair.slot).collect();
+    let solved: Vec<_> = left
+        .par_iter()
+        .map(|&slot| by_processor(corpus, pairs[slot], set, entropy, settings, interrupt))
+        .collect();
+    progress(left.len());
+    left.into_iter().zip(solved).for_each(|(slot, distance)| found[slot] = Some(distance));
+    Ok(found.into_iter().map(|found| found.expect("every pair has ended")).collect())
+}
+
+fn by_processor(
+    corpus: &Corpus,
+    pair: (usize, usize),
+    set: &MetricSet,
+    entropy: f64,
+    settings: &Settings,
+    interrupt: &Interrupt,
+) -> Result<PairDistance> {
+    let Solution { value, lower_bound, relative_gap, status, iterations, .. } =
+        Problem::of_corpus(corpus, pair, set, entropy).solve_until(settings, interrupt)?;
+    Ok(PairDistance { value, lower_bound, relative_gap, status, iterations, by_processor: true })
+}
+
+impl Pair<'_> {
+    /// Takes the plan that was found; says why to stop, if there is a reason.
+    fn take(
+        &mut self,
+        round: &PairAnswers,
+        at: usize,
+        entropy: f64,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Status>> {
+        let frame = self.descent.frame;
+        let size = frame.size();
+        let cross = &round.crosses[at * size * size..][..size * size];
+        let cross = ArrayView2::from_shape((size, size), cross).expect("r² numbers");
+        let moment: Array2<f64> = symmetrised(&frame.shared - &cross - cross.t());
+        let of_plan = round.entropies[at];
+        let metric = &self.descent.metric;
+        let rounding = DUAL_ROUNDING * f64::EPSILON * round.sizes[at] + self.of_sums + frame.rounding(metric);
+        let dual = round.duals[at] - rounding;
+        let own_gap = inner(metric, &moment) + entropy * of_plan - dual;
+        self.descent.take(Vertex { moment, entropy: of_plan, plan: VertexPlan::Forgotten }, dual)?;
+        self.tolerance = sharpened(self.tolerance, self.floor, own_gap, self.descent.outlook());
+        let stalled = self.descent.at_rounding(rounding).then_some(Status::Stalled);
+        Ok(self.descent.status(interrupt).or(stalled))
+    }
+
+    fn distance(&self, status: Status) -> PairDistance {
+        PairDistance {
+            value: self.descent.bounds.value,
+            lower_bound: self.descent.bounds.lower,
+            relative_gap: self.descent.relative_gap(),
+            status,
+            iterations: self.descent.history.len(),
+            by_processor: false,
+        }
+    }
+}
