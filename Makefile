@@ -1,5 +1,5 @@
 # Everything a fresh machine with Rust and Python needs: make demo, make test.
-.PHONY: demo test test-rust test-python test-browser bench bench-learning bench-python lint docs site gallery wheel
+.PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-cuda lint docs site gallery wheel
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -9,9 +9,10 @@ demo:
 
 test: test-rust test-python
 
-# Optimised, with debug assertions and overflow checks on; see [profile.test].
-test-rust:
-	cargo test --workspace --locked
+# Optimised, with debug assertions and overflow checks on; see [profile.test]. Kernels are compiled by the NVRTC of PyPI.
+test-rust: $(VENV)/ready
+	NEEDS_NVRTC=1 LD_LIBRARY_PATH="$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu*/lib):$$LD_LIBRARY_PATH" \
+		cargo test --workspace --locked
 
 # The wheel in an environment of its own. Tests of torch run where it is importable: $(VENV)/bin/pip install torch
 test-python: wheel
@@ -31,6 +32,15 @@ wheel: $(VENV)/ready
 test-browser:
 	cargo build --release --locked --package rot-cli
 	tools/browser/run
+
+# What runs on a card; each test says that it is skipped where there is none.
+test-cuda: wheel
+	cargo test --release --locked --package robust-ot-cuda -- --nocapture
+	$(PYTHON) -m pytest python/tests/test_cuda.py
+
+# Figures of the card that is there, for benchmarks/RESULTS.md.
+bench-cuda:
+	cargo bench --locked --package robust-ot-cuda
 
 # Against POT, OTT-JAX and numpy, in an environment of its own; writes benchmarks/RESULTS.md.
 bench:

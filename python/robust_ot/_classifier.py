@@ -47,6 +47,8 @@ _OPTIONS = (
     "bias",
     "validation",
     "patience",
+    "device",
+    "precision",
 )
 #: Training rows that ``metric_`` is a mean over.
 _METRIC_ROWS = 50
@@ -110,6 +112,11 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         least 200 rows without it.
     patience : int, optional
         Epochs without a better AUC on the rows held out before training stops; 20 without it.
+    device : {'auto', 'cpu', 'cuda', 'cuda:N'}
+        Where :meth:`fit` trains. ``auto`` takes a card where there is one and the work is worth it; ``cuda`` takes it or fails.
+        :meth:`partial_fit` and predictions are the processor's.
+    precision : {'f32', 'tf32'}
+        Of matrix products on a card; ``tf32`` is faster, rounds factors to 11 bits, and says what that does.
     random_state : int, RandomState or None
         Of the order of rows, of rows held out and of random groups. The same number gives the same model, bit for bit,
         whatever the number of threads.
@@ -183,6 +190,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         bias: bool = True,
         validation: float | None = None,
         patience: int | None = None,
+        device: str = "auto",
+        precision: str = "f32",
         random_state: int | np.random.RandomState | None = 0,
         verbose: bool = False,
     ) -> None:
@@ -217,6 +226,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.bias = bias
         self.validation = validation
         self.patience = patience
+        self.device = device
+        self.precision = precision
         self.random_state = random_state
         self.verbose = verbose
 

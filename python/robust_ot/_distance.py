@@ -37,6 +37,7 @@ def distance(
     tol: float = 1e-4,
     max_iter: int = 1000,
     memory: int | str | None = None,
+    device: str = "auto",
 ) -> Solution:
     r"""Compute the robust distance between two measures.
 
@@ -80,6 +81,9 @@ def distance(
     memory : int or str, optional
         The most bytes for costs and plans, or a size such as ``'2GB'``; what does not fit is streamed. Half of what is free
         without it.
+    device : {'auto', 'cpu', 'cuda', 'cuda:N'}
+        Where to compute. ``auto`` takes a card where there is one, the entropy is positive and the work is worth it; ``cuda`` takes
+        it or fails. Exact plans are found on the processor.
 
     Returns
     -------
@@ -111,7 +115,7 @@ def distance(
         a,
         b,
         metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
-        (entropy, solver, tol, max_iter, memory),
+        (entropy, solver, tol, max_iter, memory, device),
     )
     if found.status != "converged":
         gap = found.numbers[3]
@@ -161,6 +165,7 @@ def pairwise(
     tol: float = 1e-4,
     max_iter: int = 1000,
     memory: int | str | None = None,
+    device: str = "auto",
 ) -> Distances:
     """Compute all robust distances among many measures, in parallel.
 
@@ -171,7 +176,7 @@ def pairwise(
     ----------
     measures : sequence of array-like or of (points, weights)
         Points, one a row, with equal weights or their own.
-    metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter, memory
+    metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter, memory, device
         As for :func:`distance`.
 
     Returns
@@ -205,7 +210,7 @@ def pairwise(
         weights,
         pairs,
         metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
-        (entropy, solver, tol, max_iter, memory),
+        (entropy, solver, tol, max_iter, memory, device),
     )
     unfinished, widest = int((~converged).sum()), float(gaps.max())
     if unfinished:

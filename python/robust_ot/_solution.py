@@ -75,6 +75,11 @@ class Solution:
         return self._core.status
 
     @property
+    def device(self) -> str:
+        """What it was solved on: ``cpu``, or a card by its name."""
+        return self._core.device
+
+    @property
     def n_iter(self) -> int:
         """Frank-Wolfe iterations."""
         return self._core.counts[0]

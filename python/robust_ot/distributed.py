@@ -133,7 +133,7 @@ def pairwise(
     >>> distributed.pairwise(documents, groups=10, out="distances").matrix  # doctest: +SKIP
     """
     asked = metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed)
-    how = (entropy, solver, tol, max_iter, memory)
+    how = (entropy, solver, tol, max_iter, memory, "cpu")
     if tile < 1:
         raise ValueError(f"tile must be at least 1, but is {tile}")
     checked, failed = _check(measures)
@@ -231,7 +231,7 @@ def nearest(
     >>> distributed.nearest(documents, 10, groups=10).indices  # doctest: +SKIP
     """
     asked = metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed)
-    how = (entropy, solver, tol, max_iter, memory)
+    how = (entropy, solver, tol, max_iter, memory, "cpu")
     checked, failed = _check(measures)
     n, sound = len(checked), sum(measure is not None for measure in checked)
     if not 1 <= top_k < max(sound, 2):

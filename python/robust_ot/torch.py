@@ -47,13 +47,19 @@ class _Transport(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
     """W of log-probabilities; the gradient comes with the loss."""
 
     @staticmethod
-    def forward(ctx: Any, log_probabilities: Tensor, core: _core.RobustLoss, targets: Targets) -> Tensor:
-        logs = log_probabilities.detach()
-        losses, gradients = core.loss_gradient(logs.contiguous().numpy(), targets)
-        gradient = torch.from_numpy(gradients)
+    def forward(ctx: Any, log_probabilities: Tensor, core: _core.RobustLoss | _core.CudaLoss, targets: Targets) -> Tensor:
+        logs = log_probabilities.detach().contiguous()
+        predictions = logs.exp()
+        if isinstance(core, _core.CudaLoss):
+            gradient, losses = torch.empty_like(logs), torch.empty(len(logs), dtype=torch.float64, device=logs.device)
+            addresses = (logs.data_ptr(), predictions.data_ptr(), gradient.data_ptr(), losses.data_ptr())
+            core.loss_gradient(torch.cuda.current_stream(logs.device).cuda_stream, targets, addresses)
+        else:
+            of_rows, gradients = core.loss_gradient(logs.numpy(), targets)
+            losses, gradient = torch.from_numpy(of_rows), torch.from_numpy(gradients)
         # ∂W/∂ln h = h ∘ ∂W/∂h.
-        ctx.save_for_backward(gradient.mul_(logs.exp()), log_probabilities)
-        return torch.from_numpy(losses).to(logs.dtype)
+        ctx.save_for_backward(gradient.mul_(predictions), log_probabilities)
+        return losses.to(logs.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
@@ -80,6 +86,9 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
 
     W is exact for rows with one label; its gradient is that of the plan it ends with, which is the gradient of W once the
     iterations have converged. Inputs of half precision are computed in single precision, and double stays double.
+
+    CUDA tensors are computed where they are, on torch's current stream, in single precision and without a copy of predictions or
+    gradients; only true labels go through the host. ``srw``, ``rkp`` and more than one Frank-Wolfe iteration are for CPU tensors.
 
     Parameters
     ----------
@@ -153,6 +162,7 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
             (entropy, oracle_entropy, fw_iterations, sinkhorn_iterations, tolerance),
         )
         self._core = _core.RobustLoss(*self._arguments)
+        self._cuda: dict[int, _core.CudaLoss] = {}
         self._last: tuple[Tensor, Targets] | None = None
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -173,10 +183,12 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         for name, tensor in (("input", input), ("target", target)):
             if not isinstance(tensor, Tensor):
                 raise ValueError(f"{name} must be a tensor, but is a {type(tensor).__name__}")
-        if input.is_cuda or target.is_cuda:
-            raise NotImplementedError(
-                "RobustOTLoss computes on the CPU so far, but was given CUDA tensors; move them with .cpu() first"
-            )
+        if input.device != target.device:
+            raise ValueError(f"target must be on the device of input, {input.device}, but is on {target.device}")
+        if input.device.type not in ("cpu", "cuda"):
+            raise ValueError(f"input must be on a CPU or a CUDA device, but is on {input.device}")
+        if input.is_cuda and input.dtype == torch.float64:
+            raise ValueError("input must be float32, float16 or bfloat16 on a CUDA device, but is float64; use .float() or .cpu()")
         labels = self._core.labels
         if input.dim() == 0 or input.shape[-1] != labels:
             raise ValueError(
@@ -195,17 +207,26 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         logs = logs.clamp(min=float(np.log(torch.finfo(logs.dtype).tiny)))
         self._last = (logs.detach(), targets)
         if self.mix_ot > 0:
-            losses = losses + self.mix_ot * _Transport.apply(logs, self._core, targets)
+            losses = losses + self.mix_ot * _Transport.apply(logs, self._on(logs.device), targets)
         if self.reduction == "none":
             return losses.reshape(batch)
         return losses.mean() if self.reduction == "mean" else losses.sum()
+
+    def _on(self, device: torch.device) -> _core.RobustLoss | _core.CudaLoss:
+        """Return the loss on this device, made when it is first needed."""
+        if device.type == "cpu":
+            return self._core
+        index = torch.cuda.current_device() if device.index is None else device.index
+        if index not in self._cuda:
+            self._cuda[index] = _core.CudaLoss(self._core, index)
+        return self._cuda[index]
 
     def explain(self) -> list[Explanation]:
         """Return plan and metric behind the loss of every row of the last batch."""
         if self._last is None:
             raise RuntimeError("explain needs a batch: call the loss first")
         logs, (starts, indices) = self._last
-        found = self._core.explain(logs.double().contiguous().numpy(), (starts, indices))
+        found = self._core.explain(logs.double().cpu().contiguous().numpy(), (starts, indices))
         return [
             Explanation(loss, indices[starts[row] : starts[row + 1]], plan, metric)
             for row, (plan, metric, loss) in enumerate(found)
@@ -223,7 +244,7 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
                 wrong = classes[(classes < 0) | (classes >= labels)][0]
                 raise ValueError(f"target must be class indices below {labels}, but one is {int(wrong)}")
             shares = torch.nn.functional.one_hot(classes, labels).to(logs.dtype)
-            return (np.arange(rows + 1, dtype=np.int64), classes.numpy()), shares
+            return (np.arange(rows + 1, dtype=np.int64), classes.cpu().numpy()), shares
         if target.shape != (*batch, labels):
             raise ValueError(f"target must have shape {tuple(batch)} or {(*batch, labels)}, but has {tuple(target.shape)}")
         chosen = target.reshape(-1, labels)
@@ -233,8 +254,8 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         counts = true.sum(dim=-1)
         if not bool((counts > 0).all()):
             raise ValueError(f"target must give every row a label, but row {int((counts == 0).nonzero()[0])} has none")
-        starts = np.concatenate([[0], counts.cumsum(0).numpy()]).astype(np.int64)
-        return (starts, true.nonzero()[:, 1].contiguous().numpy()), true.to(logs.dtype) / counts.unsqueeze(-1)
+        starts = np.concatenate([[0], counts.cumsum(0).cpu().numpy()]).astype(np.int64)
+        return (starts, true.nonzero()[:, 1].contiguous().cpu().numpy()), true.to(logs.dtype) / counts.unsqueeze(-1)
 
     def extra_repr(self) -> str:
         """Describe the loss in the representation of networks."""
@@ -242,9 +263,10 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         return f"labels={self._core.labels}, metric={metric!r}, mix_ce={self.mix_ce}, mix_ot={self.mix_ot}"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_core", "_last")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_core", "_cuda", "_last")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._core = _core.RobustLoss(*self._arguments)
+        self._cuda = {}
         self._last = None

@@ -181,6 +181,7 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
         __syncthreads();
         fill_products(tile, moved, t, m, n, dim, z);
         double tolerance = tasks.tolerances[task];
+        bool same = first == second;
         for (u32 sweep = 0;; sweep++) {
             sweep_rows(z, column_offsets, u, m, n);
             for (u32 i = tid; i < m; i += blockDim.x) row_offsets[i] = log2(a[i]) - u[i];
@@ -193,8 +194,9 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
             error = block_sum(error, room);
             if (error <= tolerance || sweep >= most_sweeps) break;
             for (u32 j = tid; j < n; j += blockDim.x) {
-                v[j] = next[j];
-                column_offsets[j] = log2(b[j]) - next[j];
+                // Between a measure and itself u and v are the same, and their mean halves the error however diagonal the plan is.
+                v[j] = same ? 0.5 * (v[j] + u[j]) : next[j];
+                column_offsets[j] = log2(b[j]) - v[j];
             }
             __syncthreads();
         }

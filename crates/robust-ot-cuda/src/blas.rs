@@ -1,7 +1,9 @@
 //! Matrix products by cuBLAS, row-major and in single precision.
 
+use std::sync::Arc;
+
 use cudarc::cublas::{CudaBlas, result::CublasError, sys};
-use cudarc::driver::{CudaSlice, DevicePtr};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use robust_ot::{Error, Result};
 
 use crate::device::Device;
@@ -25,7 +27,7 @@ pub enum Precision {
 
 /// Products on the stream of one device.
 pub(crate) struct Blas {
-    blas: CudaBlas,
+    handle: CudaBlas,
     device: Device,
     /// Held for as long as cuBLAS knows its address.
     _room: CudaSlice<u8>,
@@ -70,8 +72,13 @@ impl std::fmt::Debug for Blas {
 }
 
 impl Blas {
-    #[allow(unsafe_code)]
     pub(crate) fn new(device: &Device, precision: Precision) -> Result<Self> {
+        Self::on(device, device.stream(), precision)
+    }
+
+    /// On another stream of the same device.
+    #[allow(unsafe_code)]
+    pub(crate) fn on(device: &Device, stream: &Arc<CudaStream>, precision: Precision) -> Result<Self> {
         // SAFETY: looks for the library and leaves it.
         if !unsafe { sys::is_culib_present() } {
             return Err(device.refusal(
@@ -79,7 +86,6 @@ impl Blas {
                  package nvidia-cublas",
             ));
         }
-        let stream = device.stream();
         let room = stream.alloc_zeros::<u8>(ROOM).map_err(|error| device.failed("room for cuBLAS", error))?;
         let blas = CudaBlas::new(stream.clone()).map_err(|error| refusal(device, error))?;
         let address = room.device_ptr(stream).0;
@@ -88,7 +94,7 @@ impl Blas {
             let set = sys::cublasSetWorkspace_v2(*blas.handle(), address as *mut _, ROOM);
             set.result().map_err(|error| refusal(device, error))?;
         }
-        let found = Self { blas, device: device.clone(), _room: room };
+        let found = Self { handle: blas, device: device.clone(), _room: room };
         found.set_precision(precision)?;
         Ok(found)
     }
@@ -100,7 +106,7 @@ impl Blas {
             Precision::Tf32 => sys::cublasMath_t::CUBLAS_TF32_TENSOR_OP_MATH,
         };
         // SAFETY: the handle is alive.
-        unsafe { sys::cublasSetMathMode(*self.blas.handle(), mode).result() }
+        unsafe { sys::cublasSetMathMode(*self.handle.handle(), mode).result() }
             .map_err(|error| refusal(&self.device, error))
     }
 
@@ -117,7 +123,7 @@ impl Blas {
         // SAFETY: the addresses are those of buffers at least as large as their shapes, and the handle is alive.
         unsafe {
             sys::cublasSgemm_v2(
-                *self.blas.handle(),
+                *self.handle.handle(),
                 b.operation(),
                 a.operation(),
                 n as i32,

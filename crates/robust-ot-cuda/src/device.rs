@@ -157,20 +157,19 @@ impl Device {
     pub(crate) fn kernel(&self, source: Source, name: &str) -> Result<CudaFunction> {
         let Inner { modules, compiling, context, cache, capability, .. } = &*self.0;
         let slot = &modules[source as usize];
-        let module = match slot.get() {
-            Some(module) => module,
-            None => {
-                let _one = compiling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                if slot.get().is_none() {
-                    let binary = compile::binary(source, *capability, cache.as_deref())
-                        .map_err(|problem| self.refusal(problem))?;
-                    let module = context
-                        .load_module(Ptx::from_binary(binary))
-                        .map_err(|error| self.failed("loading kernels", error))?;
-                    let _ = slot.set(module);
-                }
-                slot.get().expect("just set")
+        let module = if let Some(module) = slot.get() {
+            module
+        } else {
+            let _one = compiling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if slot.get().is_none() {
+                let binary = compile::binary(source, *capability, cache.as_deref())
+                    .map_err(|problem| self.refusal(problem))?;
+                let module = context
+                    .load_module(Ptx::from_binary(binary))
+                    .map_err(|error| self.failed("loading kernels", error))?;
+                let _ = slot.set(module);
             }
+            slot.get().expect("just set")
         };
         module.load_function(name).map_err(|error| self.failed(name, error))
     }

@@ -141,14 +141,15 @@ impl LabelLoss {
         (address(&self.device, &self.room.slopes), address(&self.device, &self.room.losses))
     }
 
-    /// Puts the loss of a batch on the stream: predictions and their logarithms are rows × L.
+    /// Puts the loss of a batch on the stream: predictions and their logarithms are rows × L, and so are the slopes ∂W/∂h that it
+    /// leaves beside the losses.
     pub(crate) fn enqueue(
         &self,
-        stream: &CudaStream,
-        blas: &Blas,
+        (stream, blas): (&CudaStream, &Blas),
         truth: Truth,
         shape: Shape,
         (predictions, logs): (u64, u64),
+        (slopes, losses): (u64, u64),
         fault: u64,
     ) -> Result<()> {
         let Self { device, settings, kernels, room, labels, dim, size, .. } = self;
@@ -225,18 +226,18 @@ impl LabelLoss {
             at64(&room.entropies),
             at64(&room.scratch),
             at(&room.factors),
-            at64(&room.losses),
+            losses,
             fault
         )?;
         // (1/n_y) Σ_q C_pq = ⟨M, G_p⟩ − (2/n_y) ⟨l_p, Σ_q l_q M⟩, one product.
         let factors = Matrix::new(at(&room.factors), count, wide);
-        blas.product(Matrix::new(at(&room.slopes), count, width), factors, both.t())?;
+        blas.product(Matrix::new(slopes, count, width), factors, both.t())?;
         launch!(
             device,
             stream,
             &kernels.loss_slopes,
             rows(count),
-            at(&room.slopes),
+            slopes,
             logs,
             at(&room.logs),
             truth,

@@ -4,9 +4,11 @@
 //! looked for when a [`Device`] is opened, and kernels are compiled for the card that is there.
 //!
 //! [`Training`] makes the steps of [`robust_ot::learn::Trainer`] on the device; [`Streamed`] solves the plain entropic problems of
-//! [`robust_ot::Problem::solve_on`] there, and [`Pairs`] those of [`robust_ot::solve_pairs`], many at a time.
+//! [`robust_ot::Problem::solve_on`] there, and [`Pairs`] those of [`robust_ot::solve_pairs`], many at a time. [`BatchLoss`] is the
+//! robust loss for predictions that another library has on the device.
 
 mod arguments;
+mod batch_loss;
 mod blas;
 mod compile;
 mod device;
@@ -15,13 +17,17 @@ mod launch;
 mod linear;
 mod pairs;
 mod rows;
+mod side;
 mod streamed;
+mod sweeps;
 mod training;
+mod training_room;
 
+pub use crate::batch_loss::{BatchAddresses, BatchLoss};
 pub use crate::blas::Precision;
 pub use crate::compile::{Source, compile};
 pub use crate::device::Device;
-pub use crate::linear::logits;
+pub use crate::linear::{logits, product_rounding};
 pub use crate::pairs::Pairs;
 pub use crate::streamed::Streamed;
 pub use crate::training::Training;

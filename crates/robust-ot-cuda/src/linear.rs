@@ -11,6 +11,8 @@ use crate::device::Device;
 
 /// Rows at a time.
 const ROWS: usize = 4096;
+/// Rows that the error of rounded products is measured on.
+const MEASURED_ROWS: usize = 1024;
 
 /// X W + b of all rows.
 ///
@@ -47,6 +49,37 @@ pub fn logits(
         found.outer_iter_mut().for_each(|mut row| row.iter_mut().zip(bias).for_each(|(z, b)| *z += b));
     }
     Ok(found)
+}
+
+/// ‖Z' − Z‖ / ‖Z‖ for the logits Z = X W of some rows, with Z' by factors rounded to 11 bits: what [`Precision::Tf32`] costs.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::data::Features;
+/// use robust_ot_cuda::{Device, product_rounding};
+///
+/// if let Ok(device) = Device::open(0, None) {
+///     let rounding = product_rounding(&device, &Features::Dense(array![[1.1, 2.3]]), array![[1.3], [10.7]].view())?;
+///     assert!(rounding < 1e-2);
+/// }
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+///
+/// # Errors
+/// When the device has no room or fails.
+pub fn product_rounding(device: &Device, features: &Features, weights: ArrayView2<f32>) -> Result<f64> {
+    let some: Vec<usize> = (0..features.rows().min(MEASURED_ROWS)).collect();
+    let features = features.select(&some);
+    let weights = weights.as_standard_layout();
+    let labels = weights.ncols();
+    let weights = device
+        .stream()
+        .clone_htod(weights.as_slice().unwrap_or_default())
+        .map_err(|error| device.failed("the weights", error))?;
+    let by = |precision| logits_by(device, &Blas::new(device, precision)?, &features, &weights, labels);
+    let (exact, rounded) = (by(Precision::F32)?, by(Precision::Tf32)?);
+    let norm = |array: &Array2<f32>| array.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+    Ok(norm(&(&rounded - &exact)) / norm(&exact).max(f64::MIN_POSITIVE))
 }
 
 /// X W of all rows, with weights that are on the device.

@@ -79,7 +79,7 @@ impl<'a> RowStore<'a> {
                 let (mut starts, mut places, mut values) = (vec![0_u64], Vec::new(), Vec::new());
                 for row in 0..all.rows() {
                     let (indices, numbers) = all.row(row);
-                    places.extend(indices.iter().map(|&index| index as u32));
+                    places.extend(indices.iter().copied());
                     values.extend_from_slice(numbers);
                     starts.push(places.len() as u64);
                 }

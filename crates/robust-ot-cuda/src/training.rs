@@ -7,9 +7,7 @@ use cudarc::driver::{CudaFunction, CudaGraph, CudaSlice};
 use ndarray::Array2;
 use robust_ot::Result;
 use robust_ot::data::Features;
-use robust_ot::learn::{
-    Dataset, Engine, EpochWork, Objective, Optimizer, Output, Parameters, Step, TrainSettings,
-};
+use robust_ot::learn::{Dataset, Engine, EpochWork, Objective, Optimizer, Output, Parameters, TrainSettings};
 
 use crate::arguments::{NO_FAULT, Rates, Soft, Truth, address, fault};
 use crate::blas::{Blas, Matrix, Precision};
@@ -19,13 +17,14 @@ use crate::label_loss::{LabelLoss, Shape};
 use crate::launch::{THREADS, grid, launch, rows};
 use crate::linear::logits_by;
 use crate::rows::RowStore;
+use crate::training_room::{Learnt, Room, TruthBuffers, rates_of};
 
 /// Lines are reserved in steps of this, so that another order of rows seldom needs another graph.
 const LINES: usize = 64;
 /// Weights that a thread steps, at least.
 const FOURS: usize = 4;
-/// Rows that the error of rounded products is measured on.
-const MEASURED_ROWS: usize = 1024;
+/// Biases that a block steps: few, so that many blocks add up the rows.
+const BIASES: u32 = 64;
 
 /// Trains on a CUDA device what [`robust_ot::learn::Trainer`] trains on the processor, and is given to it.
 ///
@@ -51,7 +50,6 @@ const MEASURED_ROWS: usize = 1024;
 pub struct Training<'a> {
     device: Device,
     blas: Blas,
-    precision: Precision,
     objective: &'a Objective,
     settings: TrainSettings,
     train: &'a Dataset,
@@ -64,37 +62,6 @@ pub struct Training<'a> {
     room: Room,
     /// By rows, lines and buffer.
     graphs: HashMap<(usize, usize, usize), Graph>,
-}
-
-/// Numbers that are learnt, on the device.
-#[derive(Debug)]
-struct Learnt {
-    values: CudaSlice<f32>,
-    first: CudaSlice<f32>,
-    second: CudaSlice<f32>,
-}
-
-#[derive(Debug)]
-struct TruthBuffers {
-    order: CudaSlice<u32>,
-    starts: CudaSlice<u32>,
-    indices: CudaSlice<u32>,
-    lines: CudaSlice<u32>,
-    step: CudaSlice<u32>,
-    /// The most labels of one row.
-    most: usize,
-}
-
-/// Numbers of one batch, and of one epoch.
-#[derive(Debug)]
-struct Room {
-    logits: CudaSlice<f32>,
-    predictions: CudaSlice<f32>,
-    gradients: CudaSlice<f32>,
-    rates: CudaSlice<Rates>,
-    losses: CudaSlice<f64>,
-    fault: CudaSlice<u64>,
-    table: Option<CudaSlice<f32>>,
 }
 
 #[derive(Debug)]
@@ -179,7 +146,6 @@ impl<'a> Training<'a> {
         Ok(Self {
             device: device.clone(),
             blas: Blas::new(device, precision)?,
-            precision,
             objective,
             settings: settings.clone(),
             train,
@@ -199,37 +165,31 @@ impl<'a> Training<'a> {
         self.store.is_streamed()
     }
 
-    /// ‖Z' − Z‖ / ‖Z‖ for the logits Z of some training rows, with Z' by rounded products: what [`Precision::Tf32`] costs. None
-    /// where products are not rounded.
-    ///
-    /// # Errors
-    /// When the device fails.
-    pub fn rounding(&self) -> Result<Option<f64>> {
-        if self.precision == Precision::F32 {
-            return Ok(None);
-        }
-        let some: Vec<usize> = (0..self.train.rows().min(MEASURED_ROWS)).collect();
-        let features = self.train.features().select(&some);
-        let logits =
-            || logits_by(&self.device, &self.blas, &features, &self.weights.values, self.objective.labels());
-        let rounded = logits()?;
-        self.blas.set_precision(Precision::F32)?;
-        let exact = logits();
-        self.blas.set_precision(self.precision)?;
-        let exact = exact?;
-        let norm = |array: &Array2<f32>| array.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
-        Ok(Some(norm(&(&rounded - &exact)) / norm(&exact).max(f64::MIN_POSITIVE)))
+    /// Puts one step on the stream: predict, compare, learn.
+    fn enqueue(&self, count: usize, lines: usize, buffer: usize) -> Result<()> {
+        let truth = self.truth.truth(&self.device, self.settings.batch);
+        let batch = self.predict(truth, count, buffer)?;
+        let slopes = self.compare(truth, count, lines)?;
+        self.learn(truth, batch, slopes)
     }
 
-    /// Puts one step on the stream: gather, predict, compare, learn.
-    fn enqueue(&self, count: usize, lines: usize, buffer: usize) -> Result<()> {
-        let Self { device, blas, objective, settings, store, kernels, room, .. } = self;
+    /// X of the batch, and its logits without biases.
+    fn predict(&self, truth: Truth, count: usize, buffer: usize) -> Result<Matrix> {
+        let (features, labels) = (self.train.features().columns(), self.objective.labels());
+        let at = |buffer: &CudaSlice<f32>| address(&self.device, buffer);
+        self.store.gather(truth, count)?;
+        let batch = Matrix::new(self.store.batch(buffer), count, features);
+        let weights = Matrix::new(at(&self.weights.values), features, labels);
+        self.blas.product(Matrix::new(at(&self.room.logits), count, labels), batch, weights)?;
+        Ok(batch)
+    }
+
+    /// The losses of the rows, and their slopes in the logits.
+    fn compare(&self, truth: Truth, count: usize, lines: usize) -> Result<Matrix> {
+        let Self { device, blas, objective, settings, kernels, room, .. } = self;
         let stream = device.stream();
-        let (features, labels) = (self.train.features().columns(), objective.labels());
         let at = |buffer: &CudaSlice<f32>| address(device, buffer);
-        let truth = self.truth.truth(device, settings.batch);
-        let (step, faults) = (truth.step, address(device, &room.fault));
-        let losses = address(device, &room.losses);
+        let (losses, faults) = (address(device, &room.losses), address(device, &room.fault));
         let bias = self.bias.as_ref().map_or(0, |bias| at(&bias.values));
         let (logits, predictions) = (at(&room.logits), at(&room.predictions));
         let soft = Soft {
@@ -237,78 +197,53 @@ impl<'a> Training<'a> {
             smoothing: objective.targets().smoothing(),
             table: room.table.as_ref().map_or(0, at),
         };
-        let factor = settings.reduction.factor(count) as f32;
-        store.gather(truth, count)?;
-        let batch = Matrix::new(store.batch(buffer), count, features);
-        let weights = Matrix::new(at(&self.weights.values), features, labels);
-        blas.product(Matrix::new(logits, count, labels), batch, weights)?;
-        let width = labels as u32;
-        let slopes = match objective.output() {
-            Output::Sigmoid => {
-                let config = rows(count);
-                launch!(
-                    device,
-                    stream,
-                    &kernels.sigmoid_slopes,
-                    config,
-                    logits,
-                    bias,
-                    truth,
-                    soft,
-                    factor,
-                    width,
-                    losses,
-                    faults
-                )?;
-                logits
-            }
-            Output::Softmax => {
-                launch!(
-                    device,
-                    stream,
-                    &kernels.log_softmax,
-                    rows(count),
-                    logits,
-                    bias,
-                    width,
-                    predictions,
-                    step,
-                    faults
-                )?;
-                let (mut transported, mut weight) = ((0, 0), 0.0);
-                if let (Some(loss), Some((given, _))) = (&self.loss, objective.transport()) {
-                    let shape = Shape { rows: count, lines, most: self.truth.most };
-                    loss.enqueue(stream, blas, truth, shape, (predictions, logits), faults)?;
-                    (transported, weight) = (loss.outputs(), given);
-                }
-                let cross_entropy = objective.cross_entropy_weight();
-                launch!(
-                    device,
-                    stream,
-                    &kernels.softmax_slopes,
-                    rows(count),
-                    predictions,
-                    logits,
-                    transported.0,
-                    transported.1,
-                    truth,
-                    soft,
-                    cross_entropy,
-                    weight,
-                    factor,
-                    width,
-                    losses,
-                    faults
-                )?;
-                predictions
-            }
-        };
-        let gradients = at(&room.gradients);
-        blas.product(
-            Matrix::new(gradients, features, labels),
-            batch.t(),
-            Matrix::new(slopes, count, labels),
+        let (config, labels) = (rows(count), objective.labels());
+        let (factor, width) = (settings.reduction.factor(count) as f32, labels as u32);
+        if objective.output() == Output::Sigmoid {
+            let kernel = &kernels.sigmoid_slopes;
+            launch!(
+                device, stream, kernel, config, logits, bias, truth, soft, factor, width, losses, faults
+            )?;
+            return Ok(Matrix::new(logits, count, labels));
+        }
+        let step = truth.step;
+        let kernel = &kernels.log_softmax;
+        launch!(device, stream, kernel, config, logits, bias, width, predictions, step, faults)?;
+        let (mut transported, mut weight) = ((0, 0), 0.0);
+        if let (Some(loss), Some((given, _))) = (&self.loss, objective.transport()) {
+            let shape = Shape { rows: count, lines, most: self.truth.most };
+            (transported, weight) = (loss.outputs(), given);
+            loss.enqueue((stream, blas), truth, shape, (predictions, logits), transported, faults)?;
+        }
+        launch!(
+            device,
+            stream,
+            &kernels.softmax_slopes,
+            config,
+            predictions,
+            logits,
+            transported.0,
+            transported.1,
+            truth,
+            soft,
+            objective.cross_entropy_weight(),
+            weight,
+            factor,
+            width,
+            losses,
+            faults
         )?;
+        Ok(Matrix::new(predictions, count, labels))
+    }
+
+    /// The step that the slopes make.
+    fn learn(&self, truth: Truth, batch: Matrix, slopes: Matrix) -> Result<()> {
+        let Self { device, settings, kernels, room, .. } = self;
+        let stream = device.stream();
+        let at = |buffer: &CudaSlice<f32>| address(device, buffer);
+        let (features, labels, step) = (batch.columns, slopes.columns, truth.step);
+        let gradients = at(&room.gradients);
+        self.blas.product(Matrix::new(gradients, features, labels), batch.t(), slopes)?;
         let (kind, momentum) = match settings.optimizer {
             Optimizer::Sgd { momentum: 0.0 } => (0_i32, 0.0),
             Optimizer::Sgd { momentum } => (1, momentum as f32),
@@ -336,18 +271,19 @@ impl<'a> Training<'a> {
             decay
         )?;
         if let Some(Learnt { values, first, second }) = &self.bias {
+            let config = grid((labels.div_ceil(BIASES as usize), 1), BIASES, 0);
             launch!(
                 device,
                 stream,
                 &kernels.learn_bias,
-                grid((labels.div_ceil(64), 1), 64, 0),
+                config,
                 kind,
                 at(values),
-                slopes,
+                slopes.address,
                 at(first),
                 at(second),
-                count as u32,
-                width,
+                slopes.rows as u32,
+                labels as u32,
                 rates,
                 step,
                 momentum
@@ -467,144 +403,4 @@ impl Engine for Training<'_> {
         }
         Ok(found)
     }
-}
-
-fn rates_of(step: &Step) -> Rates {
-    match step.optimizer {
-        Optimizer::Sgd { .. } => Rates { rate: step.rate as f32, square: 0.0 },
-        Optimizer::Adam => {
-            let (rate, square) = step.corrected();
-            Rates { rate, square }
-        }
-    }
-}
-
-impl Learnt {
-    /// Whole fours, so that steps may take four at a time.
-    fn new(device: &Device, count: usize, optimizer: Optimizer) -> Result<Self> {
-        let whole = count.next_multiple_of(4);
-        let copies = 2
-            + usize::from(optimizer != Optimizer::Sgd { momentum: 0.0 })
-            + usize::from(optimizer == Optimizer::Adam);
-        let alloc = |wanted: bool| {
-            device.stream().alloc_zeros::<f32>(if wanted { whole } else { 4 }).map_err(|error| {
-                device.no_room(
-                    "the model",
-                    4 * copies * whole,
-                    "fewer labels or features, or --optimizer sgd, need less",
-                    error,
-                )
-            })
-        };
-        Ok(Self {
-            values: alloc(true)?,
-            first: alloc(optimizer != Optimizer::Sgd { momentum: 0.0 })?,
-            second: alloc(optimizer == Optimizer::Adam)?,
-        })
-    }
-
-    fn upload(&mut self, device: &Device, from: &Parameters) -> Result<()> {
-        let failed = |error| device.failed("the weights", error);
-        let Self { values, first, second } = self;
-        for (to, from) in [(values, &from.values), (first, &from.first), (second, &from.second)] {
-            if !from.is_empty() {
-                device.stream().memcpy_htod(from, &mut to.slice_mut(..from.len())).map_err(failed)?;
-            }
-        }
-        device.stream().synchronize().map_err(failed)
-    }
-
-    fn download(&self, device: &Device, to: &mut Parameters) -> Result<()> {
-        let failed = |error| device.failed("the weights", error);
-        let Self { values, first, second } = self;
-        for (from, to) in [(values, &mut to.values), (first, &mut to.first), (second, &mut to.second)] {
-            if !to.is_empty() {
-                device.stream().memcpy_dtoh(&from.slice(..to.len()), to).map_err(failed)?;
-            }
-        }
-        device.stream().synchronize().map_err(failed)
-    }
-}
-
-impl TruthBuffers {
-    fn new(device: &Device, train: &Dataset, settings: &TrainSettings) -> Result<Self> {
-        let failed = |error| device.failed("the labels of the rows", error);
-        let stream = device.stream();
-        let (mut starts, mut indices, mut most) = (vec![0_u32], Vec::new(), 0);
-        for row in 0..train.rows() {
-            let labels = train.targets().row(row);
-            most = most.max(labels.len());
-            indices.extend(labels.iter().map(|&label| label as u32));
-            starts.push(indices.len() as u32);
-        }
-        if train.rows().div_ceil(settings.batch) >= 1 << 24 {
-            return Err(device.refusal("an epoch must have fewer than 16,777,216 batches on a CUDA device"));
-        }
-        Ok(Self {
-            order: stream.alloc_zeros(train.rows()).map_err(failed)?,
-            starts: stream.clone_htod(&starts).map_err(failed)?,
-            indices: stream.clone_htod(&indices).map_err(failed)?,
-            lines: stream.alloc_zeros(train.rows()).map_err(failed)?,
-            step: stream.alloc_zeros(1).map_err(failed)?,
-            most,
-        })
-    }
-
-    fn truth(&self, device: &Device, batch: usize) -> Truth {
-        let at = |buffer: &CudaSlice<u32>| address(device, buffer);
-        Truth {
-            order: at(&self.order),
-            starts: at(&self.starts),
-            indices: at(&self.indices),
-            lines: at(&self.lines),
-            step: at(&self.step),
-            batch: batch as u32,
-        }
-    }
-}
-
-impl Room {
-    fn new(
-        device: &Device,
-        train: &Dataset,
-        objective: &Objective,
-        settings: &TrainSettings,
-        batch: usize,
-    ) -> Result<Self> {
-        let (features, labels) = (train.features().columns(), objective.labels());
-        let stream = device.stream();
-        let gradients = (features * labels).next_multiple_of(4);
-        let bytes = 4 * (2 * batch * labels + gradients);
-        let failed = |error| {
-            device.no_room("a batch and its gradient", bytes, "smaller batches (--batch) need less", error)
-        };
-        let table = objective.targets().table().map(|table| {
-            let numbers: Vec<f32> = table.iter().copied().collect();
-            stream.clone_htod(&numbers).map_err(|error| {
-                device.no_room(
-                    "the table of transported targets",
-                    4 * numbers.len(),
-                    "fewer labels need less",
-                    error,
-                )
-            })
-        });
-        Ok(Self {
-            logits: stream.alloc_zeros(batch * labels).map_err(failed)?,
-            predictions: stream.alloc_zeros(batch * labels).map_err(failed)?,
-            gradients: stream.alloc_zeros(gradients).map_err(failed)?,
-            // SAFETY is not asked for: all of them are written before every epoch.
-            rates: rates_room(device, train.rows().div_ceil(settings.batch))?,
-            losses: stream.alloc_zeros(train.rows()).map_err(failed)?,
-            fault: stream.alloc_zeros(1).map_err(failed)?,
-            table: table.transpose()?,
-        })
-    }
-}
-
-fn rates_room(device: &Device, steps: usize) -> Result<CudaSlice<Rates>> {
-    device
-        .stream()
-        .clone_htod(&vec![Rates { rate: 0.0, square: 0.0 }; steps])
-        .map_err(|error| device.failed("the steps", error))
 }

@@ -82,7 +82,8 @@ fn pairs_bracket_those_of_the_processor() {
                         wanted.status
                     );
                     assert!(found.lower_bound <= wanted.value && wanted.lower_bound <= found.value, "{what}");
-                    if wanted.status == Status::Converged {
+                    // Where there is next to nothing to transport, rounding ends it.
+                    if wanted.status == Status::Converged && found.value - found.lower_bound > 1e-11 {
                         assert_eq!(found.status, Status::Converged, "{what}");
                     }
                     assert!(

@@ -11,7 +11,7 @@ use robust_ot::learn::{
 };
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use robust_ot::{Error, Grouping, Interrupt, MetricSet, Prior, Result};
-use robust_ot_cuda::{Device, Precision, Training, logits};
+use robust_ot_cuda::{Device, Precision, Training, logits, product_rounding};
 
 const ROWS: usize = 70;
 const FEATURES: usize = 13;
@@ -242,21 +242,22 @@ fn what_goes_wrong_is_said() {
     let objective = Objective::cross_entropy(LABELS);
     let optimizer = Optimizer::Sgd { momentum: 0.0 };
     let wild = TrainSettings { learning_rate: 3e38, reduction: Reduction::Sum, ..settings(optimizer) };
-    let error = train(&data, &objective, &wild, Some((&device, false))).err().expect("weights overflow");
+    let error = train(&data, &objective, &wild, Some((&device, false))).expect_err("weights overflow");
     assert!(matches!(error, Error::Diverged { epoch: 1, .. }), "{error}");
     let train_on = |robust, on| {
         let objective = Objective::mix(1.0, 1.0, robust).unwrap();
         train(&data, &objective, &settings(Optimizer::Adam), on).err()
     };
-    // The first λ with which training overflows on the processor; the labels themselves do not.
+    // A λ with which training overflows on the processor, though the labels themselves do not.
     let grouping = Grouping::random(DIM, 4, 1).unwrap();
     let loss = |lambda| {
         let set = MetricSet::Kl { lambda, prior: Prior::Eye };
         RobustLoss::new(&matrix(LABELS, DIM, 1), &grouping, LossSettings { set, ..Default::default() })
     };
-    let lambdas = (0..200).map(|step| 0.01 * 0.98_f64.powi(step));
-    let mut lambdas = lambdas.filter(|&lambda| loss(lambda).is_ok_and(|loss| train_on(loss, None).is_some()));
-    let lambda = lambdas.next().expect("some λ overflows");
+    let overflows = |lambda: &f64| {
+        loss(*lambda).is_ok_and(|loss| matches!(train_on(loss, None), Some(Error::Overflow { .. })))
+    };
+    let lambda = (0..200).map(|step| 0.01 * 0.98_f64.powi(step)).find(overflows).expect("some λ overflows");
     let overflow = train_on(loss(lambda).unwrap(), Some((&device, false))).expect("it overflows here, too");
     assert!(matches!(overflow, Error::Overflow { largest, .. } if largest > 600.0 * lambda), "{overflow}");
     let srw = robust(MetricSet::Srw { k: 2 }, 1, LossSettings::default());
@@ -264,6 +265,26 @@ fn what_goes_wrong_is_said() {
     assert!(refused.contains("CUDA") && refused.contains("srw"), "{refused}");
     let beyond = Device::open(Device::count(), None).unwrap_err().to_string();
     assert!(beyond.contains("below"), "{beyond}");
+}
+
+#[test]
+fn too_little_memory_says_how_much_is_needed() {
+    let Some(device) = device("out of memory") else { return };
+    // Five lines a row, of 5000 numbers each, for all rows at once: 200 GB and more.
+    let (rows, labels) = (2_000_000, 5000);
+    let truth = Targets::new(labels, (0..rows).map(|row| [row % 1000, 1000, 2000, 3000, 4000])).unwrap();
+    let data = Dataset::new(Features::Dense(Array2::ones((rows, 1))), truth).unwrap();
+    let loss =
+        RobustLoss::new(&matrix(labels, DIM, 1), &Grouping::none(DIM), LossSettings::default()).unwrap();
+    let objective = Objective::mix(1.0, 1.0, loss).unwrap();
+    let settings = TrainSettings { batch: rows, ..settings(Optimizer::Adam) };
+    let error =
+        train(&data, &objective, &settings, Some((&device, false))).expect_err("it does not fit").to_string();
+    assert!(error.contains("GB") && error.contains("--batch"), "{error}");
+    // And the device goes on.
+    let small = self::data(3, 1);
+    let objective = Objective::cross_entropy(LABELS);
+    train(&small, &objective, &self::settings(Optimizer::Adam), Some((&device, false))).unwrap();
 }
 
 #[test]
@@ -279,12 +300,17 @@ fn an_interrupt_ends_an_epoch() {
 }
 
 #[test]
-fn rounded_products_say_by_how_much() {
+fn rounded_products_train_nearly_alike() {
     let Some(device) = device("tf32") else { return };
     let data = data(3, 8);
     let (objective, settings) = (Objective::cross_entropy(LABELS), settings(Optimizer::Adam));
+    let (exact, _) = train(&data, &objective, &settings, Some((&device, false))).unwrap();
     let engine = Training::new(&device, &data, &objective, &settings, Precision::Tf32).unwrap();
-    let _ = engine.rounding().unwrap().expect("rounded products have an error");
-    let exact = Training::new(&device, &data, &objective, &settings, Precision::F32).unwrap();
-    assert_eq!(exact.rounding().unwrap(), None);
+    let mut trainer =
+        Trainer::new(&data, None, &objective, settings).unwrap().with_engine(Box::new(engine)).unwrap();
+    while trainer.epoch(&Interrupt::default(), |_, _| ()).unwrap().is_some() {}
+    let rounded = trainer.into_model((0..LABELS).map(|label| label.to_string()).collect()).unwrap();
+    close(&rounded.weights().to_owned(), &exact.weights().to_owned(), 2e-2, "tf32");
+    let moved = product_rounding(&device, data.features(), exact.weights()).unwrap();
+    assert!(moved < 1e-3, "{moved}");
 }

@@ -6,11 +6,15 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rayon::prelude::*;
-use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings, Status, Workspace};
-use rot_cli::Memory;
+use robust_ot::{
+    Corpus, Grouping, Interrupt, Measure, MetricSet, PairDistance, PairSettings, Problem, Settings, Status,
+    Workspace, solve_pairs,
+};
+use robust_ot_cuda::{Device, Pairs, Streamed};
+use rot_cli::{DeviceChoice, Memory, Work, device_name, unfit_plans};
 
 use crate::arrays::{matrix, vector};
-use crate::error::from_library;
+use crate::error::{from_command, from_library};
 use crate::metric::{MetricArguments, argument};
 use crate::solution::Solution;
 use crate::threads::{get_threads, run};
@@ -19,9 +23,11 @@ use crate::threads::{get_threads, run};
 const SMALL: usize = 1 << 28;
 /// Bytes of a cost and of a plan's entry.
 const ENTRY: usize = 12;
+/// What a device is called.
+const DEVICES: &str = "'auto', 'cpu', 'cuda' or 'cuda:N'";
 
-/// What every solve takes, as the tuple (entropy, solver, tol, `max_iter`, memory).
-fn settings(arguments: &Bound<'_, PyTuple>) -> PyResult<(f64, Settings, Option<usize>)> {
+/// What every solve takes, as the tuple (entropy, solver, tol, `max_iter`, memory, device).
+fn settings(arguments: &Bound<'_, PyTuple>) -> PyResult<(f64, Settings, Option<usize>, DeviceChoice)> {
     let item = |at: usize| arguments.get_item(at);
     let entropy = argument(&item(0)?, "entropy", "a number that is not negative")?;
     let solver: String = argument(&item(1)?, "solver", "auto, classic, line-search or corrective")?;
@@ -33,7 +39,10 @@ fn settings(arguments: &Bound<'_, PyTuple>) -> PyResult<(f64, Settings, Option<u
         memory: memory.unwrap_or(usize::MAX),
     };
     settings.check().map_err(|error| from_library("", error))?;
-    Ok((entropy, settings, memory))
+    let device: String = argument(&item(5)?, "device", DEVICES)?;
+    let device =
+        device.parse().map_err(|rule| PyValueError::new_err(format!("device {rule}, but is '{device}'")))?;
+    Ok((entropy, settings, memory, device))
 }
 
 /// A number of bytes, or a size such as 2GB.
@@ -81,22 +90,31 @@ pub fn distance<'py>(
     solver: &Bound<'py, PyTuple>,
 ) -> PyResult<Solution> {
     let metric = MetricArguments::new(metric)?;
-    let (entropy, mut settings, memory) = settings(solver)?;
+    let (entropy, mut settings, memory, device) = settings(solver)?;
     let set = metric.set()?;
     let (source, target) = (measure(x, a, ("X", "a"))?, measure(y, b, ("Y", "b"))?);
     let grouping = metric.grouping(source.dim())?;
     let shape = (source.len(), target.len());
     settings.memory = memory.unwrap_or_else(|| allowed(shape.0.saturating_mul(shape.1), 1));
+    let work = Work::of_distance(shape.0, shape.1, source.dim());
     let solved = run(x.py(), |interrupt| {
-        let problem = Problem::grouped(&source, &target, set, &grouping)?.with_entropy(entropy)?;
-        problem.solve_until(&settings, interrupt)
+        let device = device.open(work, unfit_plans(entropy))?;
+        let solve = || {
+            let problem = Problem::grouped(&source, &target, set, &grouping)?.with_entropy(entropy)?;
+            match &device {
+                None => problem.solve_until(&settings, interrupt),
+                Some(device) => problem.solve_on(Box::new(Streamed::new(device)?), &settings, interrupt),
+            }
+        };
+        Ok((solve(), device_name(device.as_ref())))
     })?;
+    let (solved, device) = solved.map_err(from_command)?;
     let solved = solved.map_err(|error| from_library("X, Y", error))?;
-    Ok(Solution::new(solved, shape, &grouping, entropy > 0.0))
+    Ok(Solution::new(solved, shape, &grouping, entropy > 0.0, device))
 }
 
 /// Values, lower bounds and relative gaps of some pairs, and whether each converged.
-type Pairs<'py> = (
+type PairArrays<'py> = (
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<f64>>,
@@ -110,6 +128,7 @@ struct Among {
     grouping: Grouping,
     entropy: f64,
     settings: Settings,
+    device: DeviceChoice,
 }
 
 /// An error, and the pair it is about.
@@ -124,7 +143,7 @@ impl Among {
         solver: &Bound<'py, PyTuple>,
     ) -> PyResult<Self> {
         let metric = MetricArguments::new(metric)?;
-        let (entropy, mut settings, memory) = settings(solver)?;
+        let (entropy, mut settings, memory, device) = settings(solver)?;
         let set = metric.set()?;
         let mut measures = Vec::with_capacity(points.len());
         for (at, (points, weights)) in points.iter().zip(weights).enumerate() {
@@ -141,7 +160,29 @@ impl Among {
         settings.memory =
             memory.unwrap_or_else(|| allowed(largest.saturating_mul(largest), get_threads().unwrap_or(1)));
         let grouping = metric.grouping(measures.first().map_or(1, Measure::dim))?;
-        Ok(Self { measures, set, grouping, entropy, settings })
+        Ok(Self { measures, set, grouping, entropy, settings, device })
+    }
+
+    /// All pairs on a card.
+    fn solve_on(
+        &self,
+        device: &Device,
+        pairs: &[(usize, usize)],
+        interrupt: &Interrupt,
+    ) -> Result<Vec<(f64, f64, f64, bool)>, AboutPair> {
+        let about_all = |error| ((0, 0), error);
+        let measures: Vec<&Measure> = self.measures.iter().collect();
+        let corpus = Corpus::new(&measures, &self.grouping).map_err(about_all)?;
+        let mut oracle = Pairs::new(device, &corpus).map_err(about_all)?;
+        let wanted = PairSettings { set: &self.set, entropy: self.entropy, settings: &self.settings };
+        let found =
+            solve_pairs(&corpus, pairs, wanted, &mut oracle, interrupt, &|_| ()).map_err(about_all)?;
+        let row = |(&pair, found): (&(usize, usize), Result<PairDistance, robust_ot::Error>)| {
+            let PairDistance { value, lower_bound, relative_gap, status, .. } =
+                found.map_err(|error| (pair, error))?;
+            Ok((value, lower_bound, relative_gap, status == Status::Converged))
+        };
+        pairs.iter().zip(found).map(row).collect()
     }
 
     fn problem(&self, (i, j): (usize, usize)) -> Result<Problem, AboutPair> {
@@ -152,6 +193,9 @@ impl Among {
 }
 
 fn about_pair(((i, j), error): AboutPair) -> PyErr {
+    if matches!(error, robust_ot::Error::Device { .. }) {
+        return from_library("", error);
+    }
     from_library(&format!("measures[{i}] and measures[{j}]"), error)
 }
 
@@ -164,9 +208,16 @@ pub fn pairwise<'py>(
     pairs: Vec<(usize, usize)>,
     metric: &Bound<'py, PyTuple>,
     solver: &Bound<'py, PyTuple>,
-) -> PyResult<Pairs<'py>> {
+) -> PyResult<PairArrays<'py>> {
     let among = Among::new(&points, &weights, &pairs, metric, solver)?;
+    let work = |(i, j): &(usize, usize)| among.measures[*i].len() as f64 * among.measures[*j].len() as f64;
+    let dim = among.measures.first().map_or(1, Measure::dim);
+    let work = Work::of_pairs(pairs.iter().map(work).sum(), dim);
+    let device = run(py, |_| among.device.open(work, unfit_plans(among.entropy)))?.map_err(from_command)?;
     let solved = run(py, |interrupt| {
+        if let Some(device) = &device {
+            return among.solve_on(device, &pairs, interrupt);
+        }
         let solve = |room: &mut Workspace, pair: &(usize, usize)| {
             // Once interrupted, nobody looks at what is left.
             if interrupt.is_raised() {

@@ -28,7 +28,9 @@ pub fn from_library(argument: &str, error: Error) -> PyErr {
         error @ (Error::Overflow { .. } | Error::Scaling { .. }) => {
             PyValueError::new_err(format!("lam: {error}"))
         }
-        error @ (Error::Eigen { .. } | Error::Diverged { .. }) => PyRuntimeError::new_err(error.to_string()),
+        error @ (Error::Eigen { .. } | Error::Diverged { .. } | Error::Device { .. }) => {
+            PyRuntimeError::new_err(error.to_string())
+        }
         other if argument.is_empty() => PyValueError::new_err(other.to_string()),
         other => PyValueError::new_err(format!("{argument}: {other}")),
     }

@@ -60,7 +60,7 @@ struct Telling {
 }
 
 impl Watch for Telling {
-    fn epoch(&mut self, _trainer: &Trainer, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
+    fn epoch(&mut self, _trainer: &mut Trainer, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
         let Some(told) = &self.told else { return Ok(()) };
         let said =
             Python::attach(|py| told.call1(py, (epoch.epoch, epochs, epoch.loss, epoch.validation_auc)));

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod command;
+mod cuda_loss;
 mod distance;
 mod error;
 mod fit;
@@ -23,6 +24,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use crate::command::main;
+    #[pymodule_export]
+    use crate::cuda_loss::CudaLoss;
     #[pymodule_export]
     use crate::distance::{check_measure, distance, pairwise, relaxed_bounds};
     #[pymodule_export]

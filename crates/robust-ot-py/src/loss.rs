@@ -15,7 +15,7 @@ use crate::threads::run;
 /// One loss, for predictions of either precision.
 #[pyclass(frozen, module = "robust_ot._core")]
 pub struct RobustLoss {
-    single: Loss<f32>,
+    pub(crate) single: Loss<f32>,
     double: Loss<f64>,
 }
 

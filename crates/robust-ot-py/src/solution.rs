@@ -24,6 +24,7 @@ pub struct Solution {
     history: Vec<(usize, f64, f64)>,
     groups: Vec<usize>,
     entropic: bool,
+    device: String,
     plan: Plan,
 }
 
@@ -44,6 +45,7 @@ impl Solution {
         shape: (usize, usize),
         grouping: &Grouping,
         entropic: bool,
+        device: String,
     ) -> Self {
         let robust_ot::Solution { value, lower_bound, gap, relative_gap, .. } = solved;
         Self {
@@ -67,6 +69,7 @@ impl Solution {
                 .collect(),
             groups: grouping.assignment().to_vec(),
             entropic,
+            device,
             plan: Plan::Solved(Box::new(solved)),
         }
     }
@@ -111,6 +114,7 @@ impl Solution {
             history: item(6)?.extract()?,
             groups: item(7)?.extract()?,
             entropic: false,
+            device: item(9)?.extract()?,
             plan: Plan::Written(
                 entries.map(|((row, column), mass)| PlanEntry { row, column, mass }).collect(),
             ),
@@ -129,6 +133,7 @@ impl Solution {
             self.history.clone(),
             self.groups.clone(),
             self.sparse(py)?,
+            &self.device,
         )
             .into_pyobject(py)
     }
@@ -151,6 +156,12 @@ impl Solution {
     #[getter]
     fn status(&self) -> &str {
         &self.status
+    }
+
+    /// What it was solved on.
+    #[getter]
+    fn device(&self) -> &str {
+        &self.device
     }
 
     #[getter]

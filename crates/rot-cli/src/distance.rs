@@ -7,8 +7,10 @@ use std::time::Instant;
 use clap::Args;
 use robust_ot::data::write_table;
 use robust_ot::{Grouping, Settings, Solution, Status, Storage};
+use robust_ot_cuda::{Device, Streamed};
 use serde_json::{Map, Value, json};
 
+use crate::device::{DeviceOptions, Work, device_name, unfit_plans};
 use crate::explain::{Explanation, SHOWN, TOLD, group_names};
 use crate::failure::Failure;
 use crate::input::{Input, read_all};
@@ -44,6 +46,8 @@ pub struct Distance {
     metric: MetricOptions,
     #[command(flatten)]
     solver: SolverOptions,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// Write the plan: .csv or .tsv as source, target, mass (words, or rows counted from 0); .npy as a
     /// dense matrix
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -82,11 +86,18 @@ impl Distance {
         };
         let pair = format!("{} and {}", self.source.display(), self.target.display());
         let grouping = metric.grouping(source.measure.dim())?;
+        let work = Work::of_distance(source.measure.len(), target.measure.len(), source.measure.dim());
+        let device = self.device.device.open(work, unfit_plans(metric.entropy()))?;
         let start = Instant::now();
         let problem = metric
             .problem(&source.measure, &target.measure, &grouping)
             .map_err(|e| Failure::about(&pair, &e))?;
-        let solution = problem.solve_until(&settings, &interrupt()).map_err(|e| Failure::about(&pair, &e))?;
+        let solved = match &device {
+            None => problem.solve_until(&settings, &interrupt()),
+            Some(device) => Streamed::new(device)
+                .and_then(|oracle| problem.solve_on(Box::new(oracle), &settings, &interrupt())),
+        };
+        let solution = solved.map_err(|e| Failure::about(&pair, &e))?;
         let seconds = start.elapsed().as_secs_f64();
 
         let explain = || Explanation::new(&solution, &source, &target, &grouping);
@@ -98,8 +109,9 @@ impl Distance {
         if let Some(path) = &self.metric_out {
             write_matrix(path, &solution.metric, None)?;
         }
+        let solution = &solution;
         let outcome =
-            Outcome { solution: &solution, settings, source, target, metric, grouping, seconds, explanation };
+            Outcome { solution, settings, device, source, target, metric, grouping, seconds, explanation };
         if let Some(folder) = &self.run {
             outcome.write_run(folder, &self.solver)?;
         }
@@ -112,7 +124,7 @@ impl Distance {
         } else {
             outcome.print(self.explain)?;
         }
-        warn(&solution)
+        warn(solution)
     }
 }
 
@@ -120,6 +132,7 @@ impl Distance {
 struct Outcome<'a> {
     solution: &'a Solution,
     settings: Settings,
+    device: Option<Device>,
     source: Input,
     target: Input,
     metric: Metric,
@@ -143,6 +156,7 @@ impl Outcome<'_> {
         object.insert("iterations".into(), json!(solution.iterations));
         object.insert("oracle_calls".into(), json!(solution.oracle_calls));
         object.insert("seconds".into(), json!(seconds));
+        object.insert("device".into(), json!(device_name(self.device.as_ref())));
         object.insert("storage".into(), json!(solution.storage.name()));
         object.insert("memory".into(), json!(settings.memory));
         object.insert("n_source".into(), json!(source.measure.len()));
@@ -182,7 +196,8 @@ impl Outcome<'_> {
     /// A few lines, for a person.
     fn print(&self, explained: bool) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        let Self { solution, settings, source, target, metric, grouping, seconds, explanation } = self;
+        let Self { solution, settings, device, source, target, metric, grouping, seconds, explanation } =
+            self;
         let Solution { relative_gap, status, oracle_calls, .. } = solution;
         let (value, lower_bound) = (readable(solution.value), readable(solution.lower_bound));
         writeln!(out, "distance   {value}")?;
@@ -202,7 +217,9 @@ impl Outcome<'_> {
         writeln!(out, "metric     {}{groups}", metric.set())?;
         let (m, n, d) = (source.measure.len(), target.measure.len(), source.measure.dim());
         writeln!(out, "points     {m} and {n} in {d} dimensions")?;
-        if solution.storage != Storage::Stored {
+        if let Some(device) = device {
+            writeln!(out, "device     {device}")?;
+        } else if solution.storage != Storage::Stored {
             let (kept, allowed) = (solution.storage, Memory(settings.memory));
             let what = if metric.entropy() > 0.0 { "costs and plan" } else { "costs" };
             writeln!(out, "memory     {kept}: {m} × {n} {what} do not fit into {allowed}")?;

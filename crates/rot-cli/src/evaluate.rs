@@ -7,6 +7,7 @@ use clap::Args;
 use robust_ot::learn::{Model, Scores};
 use serde_json::json;
 
+use crate::device::{CPU, DeviceOptions, probabilities};
 use crate::failure::Failure;
 use crate::score_table::{excluded, score_table};
 use crate::test_data::{RowOptions, TruthOptions};
@@ -20,6 +21,8 @@ pub struct Evaluate {
     rows: RowOptions,
     #[command(flatten)]
     truth: TruthOptions,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -34,15 +37,20 @@ impl Evaluate {
         if kept.len() < features.rows() {
             features = features.select(&kept);
         }
-        let probabilities = model.probabilities(features)?;
+        let (probabilities, device) = probabilities(&model, features, self.device.device)?;
         let scores = Scores::of(probabilities.view(), &truth, model.label_vectors.as_ref())?;
         let mut out = io::stdout().lock();
         if self.json {
-            writeln!(out, "{}", json!(scores))?;
+            let mut object = json!(scores);
+            object["device"] = json!(device);
+            writeln!(out, "{object}")?;
             return Ok(());
         }
         writeln!(out, "{}", score_table(&[(&format!("{} rows", scores.rows), &scores)]))?;
         excluded(&scores).map_or(Ok(()), |what| writeln!(out, "{what}"))?;
+        if device != CPU {
+            writeln!(out, "device: {device}")?;
+        }
         Ok(())
     }
 }

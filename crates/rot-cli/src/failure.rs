@@ -46,7 +46,7 @@ impl Failure {
             Error::Prior { rule, found } => Self::Input(format!("--prior must be {rule}, but {found}")),
             Error::Grouping { rule, found } => Self::Input(format!("--grouping must {rule}, but {found}")),
             Error::Overflow { .. } | Error::Scaling { .. } => Self::Input(format!("--lambda: {error}")),
-            Error::Diverged { .. } => Self::Other(error.to_string()),
+            Error::Diverged { .. } | Error::Device { .. } => Self::Other(error.to_string()),
             Error::Eigen { .. } => Self::Other(placed(place, error)),
             other => Self::Input(placed(place, other)),
         }

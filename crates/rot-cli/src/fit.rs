@@ -3,17 +3,20 @@
 
 use clap::{Args, Parser};
 use ndarray::Array2;
-use robust_ot::Interrupt;
 use robust_ot::learn::{
-    About, Dataset, Epoch, Model, Optimizer, Standardisation, TrainSettings, Trainer, threshold,
+    About, Dataset, Epoch, Model, Objective, Optimizer, Standardisation, TrainSettings, Trainer, threshold,
 };
+use robust_ot::loss::LossSettings;
+use robust_ot::{Interrupt, MetricSet};
+use robust_ot_cuda::{Device, Training, product_rounding};
 
+use crate::device::{DeviceChoice, Work, device_name};
 use crate::failure::Failure;
 use crate::loss_options::{LossOptions, Trained};
 use crate::memory::Memory;
 use crate::metric_options::SetOptions;
 use crate::training_data::Samples;
-use crate::training_options::TrainingOptions;
+use crate::training_options::{PrecisionName, TrainingOptions};
 
 /// Rows that the threshold of many labels is chosen by, evenly drawn.
 const THRESHOLD_ROWS: usize = 1000;
@@ -78,7 +81,7 @@ pub trait Watch {
     ///
     /// # Errors
     /// When the run cannot go on.
-    fn epoch(&mut self, _trainer: &Trainer, _epoch: &Epoch, _epochs: usize) -> Result<(), Failure> {
+    fn epoch(&mut self, _trainer: &mut Trainer, _epoch: &Epoch, _epochs: usize) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -150,16 +153,32 @@ impl FitOptions {
         let (epochs, rows, version) = (settings.epochs, train.rows(), env!("CARGO_PKG_VERSION").into());
         let training = Some(settings.clone());
         let about = About { training, rows, dropped_labels, first_index, version, ..about };
-        let mut trainer = Trainer::new(&train, validation.as_ref(), &objective, settings)?;
+        let device = self.device(&train, &objective, &settings)?;
+        let mut trainer = Trainer::new(&train, validation.as_ref(), &objective, settings.clone())?;
+        if let Some(device) = &device {
+            let precision = self.training.precision.into();
+            let engine = Training::new(device, &train, &objective, &settings, precision)?;
+            trainer = trainer.with_engine(Box::new(engine))?;
+        }
         watch.begin(&mut trainer)?;
         train_all(&mut trainer, epochs, interrupt, watch)?;
         let (history, best_epoch) = (trainer.history().to_vec(), trainer.best_epoch());
         let mut model = trainer.into_model(label_names)?;
         let threshold = answer_threshold(&model, &train)?;
+        let product_rounding = match &device {
+            Some(device) if self.training.precision == PrecisionName::Tf32 => {
+                let rounding = product_rounding(device, train.features(), model.weights())?;
+                notes.push(format!("tf32 moves logits of training rows by {rounding:.1e} of their size"));
+                Some(rounding)
+            }
+            _ => None,
+        };
+        let device = device_name(device.as_ref());
         model.standardisation = standardisation;
         model.label_vectors = label_vectors;
         model.geometry = geometry;
-        model.about = About { epochs: history.len(), best_epoch, threshold, ..about };
+        model.about =
+            About { epochs: history.len(), best_epoch, threshold, device, product_rounding, ..about };
         Ok(Fitted { model, history, notes })
     }
 
@@ -178,6 +197,36 @@ impl FitOptions {
     /// When an option is out of range.
     pub fn settings(&self) -> Result<TrainSettings, Failure> {
         self.training.settings(usize::MAX, false)
+    }
+
+    /// The card to train on, if it is to be one.
+    fn device(
+        &self,
+        train: &Dataset,
+        objective: &Objective,
+        settings: &TrainSettings,
+    ) -> Result<Option<Device>, Failure> {
+        let unfit = objective.transport().and_then(|(_, robust)| {
+            let LossSettings { set, frank_wolfe, .. } = robust.settings();
+            match set {
+                MetricSet::Srw { .. } | MetricSet::Rkp { .. } => {
+                    Some(format!("the loss {} is computed on the processor only", set.name()))
+                }
+                _ if *frank_wolfe > 1 => {
+                    let rule = "--fw-iterations must be 1 there";
+                    Some(format!("{rule}, but is {frank_wolfe}; more are for the processor"))
+                }
+                _ => None,
+            }
+        });
+        let (rows, features, labels) = (train.rows(), train.features().columns(), objective.labels());
+        let work = Work(rows as f64 * features as f64 * labels as f64 * settings.epochs as f64);
+        self.training.device.open(work, unfit)
+    }
+
+    /// Trains on this device, whatever the options say.
+    pub(crate) fn set_device(&mut self, device: DeviceChoice) {
+        self.training.device = device;
     }
 
     /// The rows to train on, and those held out.

@@ -8,6 +8,7 @@ mod say;
 
 mod class_samples;
 mod demo;
+mod device;
 mod distance;
 mod evaluate;
 mod explain;
@@ -43,6 +44,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+pub use crate::device::{DeviceChoice, Work, device_name, unfit_plans};
 pub use crate::failure::Failure;
 pub use crate::fit::{FitOptions, Fitted, Preparation, Watch, answer_threshold};
 pub use crate::loss_options::Trained;

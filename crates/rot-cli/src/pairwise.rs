@@ -10,9 +10,14 @@ use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use ndarray::Array2;
 use rayon::prelude::*;
-use robust_ot::{Error, Interrupt, Settings, Solution, Status, Storage, Workspace};
+use robust_ot::{
+    Corpus, Error, Interrupt, Measure, PairDistance, PairSettings, Settings, Solution, Status, Storage,
+    Workspace, solve_pairs,
+};
+use robust_ot_cuda::{Device, Pairs};
 use serde_json::{Map, Value, json};
 
+use crate::device::{DeviceOptions, Work, device_name, unfit_plans};
 use crate::failure::Failure;
 use crate::input::{Input, read_all};
 use crate::memory::Memory;
@@ -41,6 +46,8 @@ pub struct Pairwise {
     metric: MetricOptions,
     #[command(flatten)]
     solver: SolverOptions,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// Write the matrix: .csv or .tsv with labels, or .npy
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     out: Option<PathBuf>,
@@ -88,7 +95,13 @@ impl Pairwise {
         check_distinct(&inputs, &[("--out", self.out.as_deref()), ("--heatmap", self.heatmap.as_deref())])?;
         let weights = vec![None; self.files.len()];
         let inputs = read_all(&self.files, self.text.embeddings.as_deref(), &weights)?;
-        let distances = solve_all(&inputs, &metric, &settings, &interrupt())?;
+        let points = inputs.iter().map(|input| input.measure.len()).sum::<usize>() as f64;
+        let work = Work::of_pairs(0.5 * points * points, inputs[0].measure.dim());
+        let device = self.device.device.open(work, unfit_plans(metric.entropy()))?;
+        let distances = match &device {
+            None => solve_all(&inputs, &metric, &settings, &interrupt())?,
+            Some(device) => solve_all_on(device, &inputs, &metric, &settings, &interrupt())?,
+        };
         // Files first: whoever reads our output may leave early.
         if let Some(path) = &self.out {
             write_matrix(path, &distances.matrix, Some(&distances.labels))?;
@@ -99,9 +112,9 @@ impl Pairwise {
             save(&Heatmap { matrix, labels, title: &title, plain_diagonal: true }, path)?;
         }
         if self.json {
-            self.print_json(&distances, &metric)?;
+            self.print_json(&distances, &metric, device.as_ref())?;
         } else {
-            distances.print()?;
+            distances.print(device.as_ref())?;
         }
         if distances.unfinished > 0 {
             say!(
@@ -113,7 +126,12 @@ impl Pairwise {
         Ok(())
     }
 
-    fn print_json(&self, distances: &Distances, metric: &Metric) -> Result<(), Failure> {
+    fn print_json(
+        &self,
+        distances: &Distances,
+        metric: &Metric,
+        device: Option<&Device>,
+    ) -> Result<(), Failure> {
         let rows =
             |matrix: &Array2<f64>| matrix.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>();
         let mut object = Map::new();
@@ -127,6 +145,7 @@ impl Pairwise {
         object.insert("not_stored".into(), json!(distances.not_stored));
         object.insert("memory_a_pair".into(), json!(distances.memory));
         object.insert("seconds".into(), json!(distances.seconds));
+        object.insert("device".into(), json!(device_name(device)));
         metric.describe(&mut object);
         self.solver.describe(&mut object);
         writeln!(io::stdout().lock(), "{}", Value::Object(object))?;
@@ -141,15 +160,8 @@ fn solve_all(
     settings: &Settings,
     interrupt: &Interrupt,
 ) -> Result<Distances, Failure> {
-    let n = inputs.len();
-    let dim = inputs[0].measure.dim();
-    if let Some(other) = inputs.iter().find(|input| input.measure.dim() != dim) {
-        let place = format!("{} and {}", inputs[0].path.display(), other.path.display());
-        let error = Error::Dimension { source_dim: dim, target_dim: other.measure.dim() };
-        return Err(Failure::about(&place, &error));
-    }
-    let grouping = metric.grouping(dim)?;
-    let pairs: Vec<_> = (0..n).flat_map(|i| (i..n).map(move |j| (i, j))).collect();
+    let grouping = metric.grouping(same_dim(inputs)?)?;
+    let pairs = all_pairs(inputs.len());
     let progress = progress_bar(pairs.len());
     let start = Instant::now();
     // None once someone has asked to stop.
@@ -174,29 +186,94 @@ fn solve_all(
     progress.finish_and_clear();
     // In the order of the pairs, so that the first failure does not depend on the threads.
     let solved = solved.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let solved: Vec<_> = solved.into_iter().flatten().collect();
-    if solved.len() < pairs.len() {
-        let message = format!("interrupted with {} of {} pairs done", solved.len(), pairs.len());
-        return Err(Failure::Interrupted(message));
+    let solved: Vec<Solved> = solved.into_iter().flatten().collect();
+    Distances::new(inputs, &pairs, &solved, settings.memory, start)
+}
+
+/// The same on a card, many at a time.
+fn solve_all_on(
+    device: &Device,
+    inputs: &[Input],
+    metric: &Metric,
+    settings: &Settings,
+    interrupt: &Interrupt,
+) -> Result<Distances, Failure> {
+    let grouping = metric.grouping(same_dim(inputs)?)?;
+    let pairs = all_pairs(inputs.len());
+    let progress = progress_bar(pairs.len());
+    let start = Instant::now();
+    let measures: Vec<&Measure> = inputs.iter().map(|input| &input.measure).collect();
+    let corpus = Corpus::new(&measures, &grouping)?;
+    let mut oracle = Pairs::new(device, &corpus)?;
+    let wanted = PairSettings { set: metric.set(), entropy: metric.entropy(), settings };
+    let solved =
+        solve_pairs(&corpus, &pairs, wanted, &mut oracle, interrupt, &|more| progress.inc(more as u64))?;
+    progress.finish_and_clear();
+    let mut found = Vec::with_capacity(pairs.len());
+    let mut by_processor = 0;
+    for (&(i, j), solved) in pairs.iter().zip(solved) {
+        let place = || format!("{} and {}", inputs[i].path.display(), inputs[j].path.display());
+        let solved = solved.map_err(|error| Failure::about(&place(), &error))?;
+        by_processor += usize::from(solved.by_processor);
+        if solved.status != Status::Interrupted {
+            let PairDistance { value, lower_bound, relative_gap, status, .. } = solved;
+            found.push((value, lower_bound, relative_gap, status, Storage::Stored));
+        }
     }
-    let (mut matrix, mut lower_bounds) = (Array2::zeros((n, n)), Array2::zeros((n, n)));
-    for (&(i, j), &(value, lower, ..)) in pairs.iter().zip(&solved) {
-        (matrix[[i, j]], matrix[[j, i]]) = (value, value);
-        (lower_bounds[[i, j]], lower_bounds[[j, i]]) = (lower, lower);
+    if by_processor > 0 {
+        say!("rot: note: {by_processor} pairs took the card too long and were solved by the processor");
     }
-    Ok(Distances {
-        labels: labels(inputs),
-        matrix,
-        lower_bounds,
-        relative_gap: solved.iter().fold(0.0, |top, &(_, _, gap, ..)| f64::max(top, gap)),
-        unfinished: solved.iter().filter(|(.., status, _)| *status != Status::Converged).count(),
-        not_stored: solved.iter().filter(|(.., storage)| *storage != Storage::Stored).count(),
-        memory: settings.memory,
-        seconds: start.elapsed().as_secs_f64(),
-    })
+    Distances::new(inputs, &pairs, &found, settings.memory, start)
+}
+
+/// Value, lower bound, relative gap, how it ended, what was stored.
+type Solved = (f64, f64, f64, Status, Storage);
+
+/// Every unordered pair, a measure and itself included.
+fn all_pairs(n: usize) -> Vec<(usize, usize)> {
+    (0..n).flat_map(|i| (i..n).map(move |j| (i, j))).collect()
+}
+
+/// The number of features, if all measures have the same.
+fn same_dim(inputs: &[Input]) -> Result<usize, Failure> {
+    let dim = inputs[0].measure.dim();
+    let Some(other) = inputs.iter().find(|input| input.measure.dim() != dim) else { return Ok(dim) };
+    let place = format!("{} and {}", inputs[0].path.display(), other.path.display());
+    let error = Error::Dimension { source_dim: dim, target_dim: other.measure.dim() };
+    Err(Failure::about(&place, &error))
 }
 
 impl Distances {
+    /// From what was found of all pairs; what is missing was interrupted.
+    fn new(
+        inputs: &[Input],
+        pairs: &[(usize, usize)],
+        solved: &[Solved],
+        memory: usize,
+        start: Instant,
+    ) -> Result<Self, Failure> {
+        if solved.len() < pairs.len() {
+            let message = format!("interrupted with {} of {} pairs done", solved.len(), pairs.len());
+            return Err(Failure::Interrupted(message));
+        }
+        let n = inputs.len();
+        let (mut matrix, mut lower_bounds) = (Array2::zeros((n, n)), Array2::zeros((n, n)));
+        for (&(i, j), &(value, lower, ..)) in pairs.iter().zip(solved) {
+            (matrix[[i, j]], matrix[[j, i]]) = (value, value);
+            (lower_bounds[[i, j]], lower_bounds[[j, i]]) = (lower, lower);
+        }
+        Ok(Self {
+            labels: labels(inputs),
+            matrix,
+            lower_bounds,
+            relative_gap: solved.iter().fold(0.0, |top, &(_, _, gap, ..)| f64::max(top, gap)),
+            unfinished: solved.iter().filter(|(.., status, _)| *status != Status::Converged).count(),
+            not_stored: solved.iter().filter(|(.., storage)| *storage != Storage::Stored).count(),
+            memory,
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+
     /// The nearest other measure of each.
     fn closest(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         (0..self.labels.len()).filter_map(|i| {
@@ -206,7 +283,7 @@ impl Distances {
         })
     }
 
-    fn print(&self) -> Result<(), Failure> {
+    fn print(&self, device: Option<&Device>) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         let n = self.labels.len();
         if n <= PRINTED {
@@ -238,7 +315,8 @@ impl Distances {
             let (count, memory) = (self.not_stored, Memory(self.memory));
             writeln!(out, "\n{count} of {pairs} were streamed: {memory} each does not hold their costs")?;
         }
-        writeln!(out, "\n{pairs} distances, relative gaps up to {gap:.1e}, {seconds:.3} s")?;
+        let place = device.map_or(String::new(), |device| format!(", {device}"));
+        writeln!(out, "\n{pairs} distances, relative gaps up to {gap:.1e}, {seconds:.3} s{place}")?;
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use robust_ot::learn::Model;
 use robust_ot::score::best_labels;
 use serde_json::{Value, json};
 
+use crate::device::{CPU, DeviceOptions, probabilities};
 use crate::failure::Failure;
 use crate::output::{check_distinct, check_writable, write_failure};
 use crate::test_data::RowOptions;
@@ -31,6 +32,8 @@ pub struct Predict {
     model: PathBuf,
     #[command(flatten)]
     rows: RowOptions,
+    #[command(flatten)]
+    device: DeviceOptions,
     /// How many labels a row
     #[arg(long, value_name = "K", default_value_t = 1)]
     top: usize,
@@ -66,7 +69,10 @@ impl Predict {
                 "--top must be between 1 and the {labels} labels, but is {top}"
             )));
         }
-        let probabilities = model.probabilities(self.rows.read(&model)?)?;
+        let (probabilities, device) = probabilities(&model, self.rows.read(&model)?, self.device.device)?;
+        if device != CPU {
+            say!("rot: note: predicted on {device}");
+        }
         let ending = self.out.as_deref().map_or_else(String::new, ending);
         if let Some(path) = self.out.as_deref().filter(|_| ending == "npy") {
             return write_npy(path, &probabilities).map_err(write_failure);

@@ -11,6 +11,7 @@ use robust_ot::Interrupt;
 use robust_ot::learn::{Epoch, Model, Scores, Trainer};
 use serde_json::{Map, Value, json};
 
+use crate::device::{CPU, DeviceChoice};
 use crate::failure::Failure;
 use crate::fit::{FitOptions, Fitted, Watch};
 use crate::loss_options::describe_loss;
@@ -112,6 +113,11 @@ impl Train {
         failed.map_or(Ok(Outcome { model, history }), Err)
     }
 
+    /// Trains on this device, whatever the options say.
+    pub fn set_device(&mut self, device: DeviceChoice) {
+        self.fit.set_device(device);
+    }
+
     fn check_outputs(&self) -> Result<(), Failure> {
         let out = self.out.as_deref();
         let checkpoint = self.checkpoint.as_ref().map(|folder| folder.join(CHECKPOINT));
@@ -157,6 +163,7 @@ impl Train {
             put("features", json!(model.features()));
             put("labels", json!(model.label_names().len()));
             put("rows", json!(about.rows));
+            put("device", json!(about.device));
             put("about", json!(about));
             put("epochs", json!(history));
             put("best_epoch", json!(about.best_epoch));
@@ -170,6 +177,9 @@ impl Train {
         }
         let (labels, features, rows) = (model.label_names().len(), model.features(), about.rows);
         writeln!(out, "{}: {rows} rows, {features} features, {labels} labels", describe_loss(about))?;
+        if about.device != CPU {
+            writeln!(out, "device: {}", about.device)?;
+        }
         if let Some(last) = history.last() {
             let median = median_seconds(history).unwrap_or(0.0);
             writeln!(out, "{} epochs, loss {:.6}, {median:.4} s an epoch", history.len(), last.loss)?;
@@ -209,7 +219,7 @@ impl Watch for Checkpointing<'_> {
         self.watch.batch(done, all);
     }
 
-    fn epoch(&mut self, trainer: &Trainer, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
+    fn epoch(&mut self, trainer: &mut Trainer, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
         self.watch.epoch(trainer, epoch, epochs)?;
         self.path.as_deref().map_or(Ok(()), |path| trainer.save(path).map_err(write_failure))
     }
@@ -236,7 +246,7 @@ impl Watch for Telling {
         }
     }
 
-    fn epoch(&mut self, _trainer: &Trainer, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
+    fn epoch(&mut self, _trainer: &mut Trainer, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
         // Whoever reads may leave; the training goes on.
         if self.json && writeln!(io::stdout().lock(), "{}", json!(epoch)).is_err() {
             self.json = false;

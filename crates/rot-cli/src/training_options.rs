@@ -3,8 +3,10 @@
 use clap::{Args, ValueEnum};
 use robust_ot::learn::{Optimizer, Reduction, Schedule, TrainSettings};
 
+use crate::device::DeviceChoice;
 use crate::failure::Failure;
 use crate::protocol::Protocol;
+use robust_ot_cuda::Precision;
 
 /// What is held out of at least so many rows where nothing else is asked for, and how long a better epoch is waited for.
 const HELD_OUT: (f64, usize) = (0.1, 200);
@@ -27,6 +29,23 @@ enum Start {
 enum ReductionName {
     Mean,
     Sum,
+}
+
+/// How accurately a card multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum PrecisionName {
+    #[default]
+    F32,
+    Tf32,
+}
+
+impl From<PrecisionName> for Precision {
+    fn from(name: PrecisionName) -> Self {
+        match name {
+            PrecisionName::F32 => Self::F32,
+            PrecisionName::Tf32 => Self::Tf32,
+        }
+    }
 }
 
 /// How it is minimised.
@@ -73,6 +92,12 @@ pub struct TrainingOptions {
     /// Stop after this many epochs without a better AUC on the rows held out [default: 20]
     #[arg(long, value_name = "N")]
     patience: Option<usize>,
+    /// Where to train: auto, cpu, cuda or cuda:N. auto takes a card where there is one and the work is worth it; cuda takes it or fails
+    #[arg(long, value_name = "WHERE", default_value_t)]
+    pub device: DeviceChoice,
+    /// Precision of matrix products on a card: f32, or tf32, which is faster and rounds factors to 11 bits; what that does is told
+    #[arg(long, value_enum, default_value_t)]
+    pub precision: PrecisionName,
     /// Train as the paper does; options that are given still count
     #[arg(long, value_enum)]
     pub protocol: Option<Protocol>,

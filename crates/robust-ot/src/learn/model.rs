@@ -100,6 +100,12 @@ pub struct About {
     pub first_index: Option<usize>,
     /// Scores on test data.
     pub scores: Option<Scores>,
+    /// What it was trained on: `cpu`, or a card by its name.
+    #[serde(default)]
+    pub device: String,
+    /// Where products were rounded on a card: ‖Z' − Z‖ / ‖Z‖ for the logits of some training rows.
+    #[serde(default)]
+    pub product_rounding: Option<f64>,
     /// The version of the program.
     pub version: String,
 }
@@ -208,6 +214,35 @@ impl Model {
         Ok(probabilities(&self.logits(features)?, self.output))
     }
 
+    /// [`Model::probabilities`] with X W + b formed by someone else.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot::data::Features;
+    /// use robust_ot::learn::{Model, Output};
+    ///
+    /// let model = Model::new(array![[1.0, 1.0]], None, Output::Softmax, vec!["a".into(), "b".into()])?;
+    /// let found = model.probabilities_by(Features::Dense(array![[3.0]]), |_, _, _| Ok(array![[0.0, 0.0]]))?;
+    /// assert_eq!(found, array![[0.5, 0.5]]);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the number of features differs from training's, a logit is not finite, or whoever forms them fails.
+    pub fn probabilities_by(
+        &self,
+        mut features: Features,
+        logits: impl FnOnce(&Features, ArrayView2<f32>, Option<&[f32]>) -> Result<Array2<f32>>,
+    ) -> Result<Array2<f64>> {
+        self.check_width(&features)?;
+        if let Some(standardisation) = &self.standardisation {
+            standardisation.apply(&mut features)?;
+        }
+        let logits = logits(&features, self.weights.view(), self.bias())?;
+        check_logits(&logits)?;
+        Ok(probabilities(&logits, self.output))
+    }
+
     /// [`Model::probabilities`] of features that have gone through [`Model::standardisation`] already.
     ///
     /// # Errors
@@ -219,9 +254,7 @@ impl Model {
     fn logits_of_standardised(&self, features: &Features) -> Result<Array2<f32>> {
         self.check_width(features)?;
         let logits = linear::logits(features, self.weights.view(), self.bias());
-        if let Some(((row, column), &value)) = logits.indexed_iter().find(|(_, z)| !z.is_finite()) {
-            return Err(Error::NotFinite { name: "logits", row, column, value: f64::from(value) });
-        }
+        check_logits(&logits)?;
         Ok(logits)
     }
 
@@ -234,6 +267,15 @@ impl Model {
             expected: format!("{} columns wide, as in training", self.features()),
             found: format!("{} wide", features.columns()),
         })
+    }
+}
+
+fn check_logits(logits: &Array2<f32>) -> Result<()> {
+    match logits.indexed_iter().find(|(_, z)| !z.is_finite()) {
+        Some(((row, column), &value)) => {
+            Err(Error::NotFinite { name: "logits", row, column, value: f64::from(value) })
+        }
+        None => Ok(()),
     }
 }
 

@@ -339,13 +339,12 @@ impl<'a> Trainer<'a> {
     /// AUC on the rows held out; the best weights are kept.
     fn validate(&mut self) -> Result<Option<f64>> {
         let Some(validation) = self.validation else { return Ok(None) };
-        let logits = match &mut self.engine {
-            Some(engine) => engine.logits(validation.features())?,
-            None => {
-                let State { weights, bias, .. } = &self.state;
-                let view = as_matrix_view(&weights.values, self.objective.labels());
-                linear::logits(validation.features(), view, bias.as_ref().map(|bias| bias.values.as_slice()))
-            }
+        let logits = if let Some(engine) = &mut self.engine {
+            engine.logits(validation.features())?
+        } else {
+            let State { weights, bias, .. } = &self.state;
+            let view = as_matrix_view(&weights.values, self.objective.labels());
+            linear::logits(validation.features(), view, bias.as_ref().map(|bias| bias.values.as_slice()))
         };
         let progress = &self.state.progress;
         if let Some(odd) = logits.iter().find(|z| !z.is_finite()) {

@@ -22,6 +22,7 @@ use self::contours::Contours;
 use self::experiment::{Experiment, Part};
 use self::movies::Movies;
 use self::timing::Timing;
+use crate::device::DeviceChoice;
 use crate::failure::Failure;
 use crate::options::set_threads;
 use crate::output::{make_folder, write_failure};
@@ -75,6 +76,9 @@ pub struct Reproduce {
     /// Threads to use [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Where to train: auto, cpu, cuda or cuda:N. The figures of the documentation are the processor's
+    #[arg(long, value_name = "WHERE", default_value_t = DeviceChoice::Cpu)]
+    device: DeviceChoice,
 }
 
 impl Reproduce {
@@ -109,6 +113,7 @@ impl Reproduce {
         }
         make_folder("--out", &self.out)?;
         let interrupt = interrupt();
+        let folders = (self.data.as_path(), self.out.as_path());
         for ((name, _, text), (_, experiment)) in texts.iter().zip(&experiments) {
             // Another budget gives other results, which are kept apart.
             let quick = self.quick && matches!(experiment, Kind::Training(_) | Kind::Timing(_));
@@ -120,11 +125,11 @@ impl Reproduce {
                 Kind::Movies(movies) => movies.run(name, &self.data, &self.out, &interrupt)?,
                 Kind::Contours(contours) => contours.run(name, &self.data, &self.out)?,
                 Kind::Timing(timing) if quick => {
-                    timing.clone().quick().run(name, &self.data, &self.out, &interrupt)?;
+                    timing.clone().quick().run(name, folders, self.device, &interrupt)?;
                 }
-                Kind::Timing(timing) => timing.run(name, &self.data, &self.out, &interrupt)?,
+                Kind::Timing(timing) => timing.run(name, folders, self.device, &interrupt)?,
                 Kind::Training(experiment) => {
-                    training::run(name, experiment, &part, (&self.data, &self.out), &interrupt)?;
+                    training::run(name, experiment, &part, folders, self.device, &interrupt)?;
                 }
             }
         }

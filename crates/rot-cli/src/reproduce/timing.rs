@@ -10,6 +10,7 @@ use serde_json::json;
 use super::Progress;
 use super::lines::{Lines, Results};
 use super::training::train;
+use crate::device::DeviceChoice;
 use crate::failure::Failure;
 use crate::machine::machine;
 use crate::picture::{Axis, Curve, Curves, save_both};
@@ -63,7 +64,13 @@ impl Timing {
     }
 
     /// Measures what is not there yet, prints and draws.
-    pub fn run(&self, name: &str, data: &Path, out: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
+    pub fn run(
+        &self,
+        name: &str,
+        (data, out): (&Path, &Path),
+        device: DeviceChoice,
+        interrupt: &Interrupt,
+    ) -> Result<(), Failure> {
         let mut lines = Lines::open(&out.join(format!("{name}.jsonl")))?;
         let count = self.chart.iter().map(|chart| chart.values.len() * chart.series.len()).sum();
         let progress = Progress::new(name, count);
@@ -73,13 +80,13 @@ impl Timing {
                     let options = self.options(series, x);
                     progress.say(&format!("{}, {} {x}", series.name, chart.x));
                     if lines.results.get(&options).is_none() {
-                        let outcome = train(&options, name, (data, out), interrupt)?;
+                        let outcome = train(&options, name, (data, out), device, interrupt)?;
                         let line = json!({
                             "experiment": name, "chart": chart.name, "series": series.name, "x": x,
                             "seconds_per_epoch": median_seconds(&outcome.history), "epochs": self.epochs,
                             "labels": outcome.model.label_names().len(), "rows": outcome.model.about.rows,
                             "command": format!("rot train {options}"), "version": env!("CARGO_PKG_VERSION"),
-                            "machine": machine(), "threads": rayon::current_num_threads(),
+                            "machine": machine(), "device": outcome.model.about.device, "threads": rayon::current_num_threads(),
                         });
                         lines.put(&options, line)?;
                     }

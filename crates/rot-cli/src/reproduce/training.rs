@@ -10,6 +10,7 @@ use super::Progress;
 use super::experiment::{Cell, Experiment, Part};
 use super::lines::Lines;
 use super::table;
+use crate::device::DeviceChoice;
 use crate::failure::Failure;
 use crate::fit::Watch;
 use crate::machine::machine;
@@ -39,9 +40,11 @@ pub fn train(
     options: &str,
     what: &str,
     (data, out): (&Path, &Path),
+    device: DeviceChoice,
     interrupt: &Interrupt,
 ) -> Result<Outcome, Failure> {
-    let command = parse_options(options, &data.display().to_string())?;
+    let mut command = parse_options(options, &data.display().to_string())?;
+    command.set_device(device);
     command.outcome(interrupt, &mut Silent).map_err(|failure| match failure {
         Failure::Interrupted(_) => {
             Failure::Interrupted(format!("interrupted; the same command goes on from {}", out.display()))
@@ -57,6 +60,7 @@ pub fn run(
     experiment: &Experiment,
     part: &Part,
     folders: (&Path, &Path),
+    device: DeviceChoice,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     let cells = experiment.cells(part);
@@ -70,7 +74,7 @@ pub fn run(
                 let options = cell.options(variant, seed);
                 if lines.results.get(&options).is_none() {
                     let what = format!("{name}, {}", row.name);
-                    let outcome = train(&options, &what, folders, interrupt)?;
+                    let outcome = train(&options, &what, folders, device, interrupt)?;
                     lines.put(&options, result(name, cell, (variant, seed), &outcome))?;
                 }
                 progress.step();
@@ -100,7 +104,7 @@ fn result(name: &str, cell: &Cell, (variant, seed): (&str, u64), outcome: &Outco
         "labels": model.label_names().len(), "dropped_labels": about.dropped_labels.len(), "rows": about.rows,
         "epochs": about.epochs, "best_epoch": about.best_epoch, "validation_auc": validation,
         "seconds_per_epoch": median_seconds(history), "version": about.version, "machine": machine(),
-        "threads": rayon::current_num_threads(),
+        "device": about.device, "threads": rayon::current_num_threads(),
         "losses": history.iter().map(|epoch| epoch.loss).collect::<Vec<_>>(),
     })
 }

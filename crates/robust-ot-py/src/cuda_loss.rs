@@ -1,0 +1,57 @@
+//! The robust loss of predictions that torch has on a card.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use robust_ot_cuda::{BatchAddresses, BatchLoss};
+use rot_cli::{DeviceChoice, Work};
+
+use crate::error::{from_command, from_library};
+use crate::loss::RobustLoss;
+use crate::targets::{Arrays, targets};
+
+/// One loss on one card.
+#[pyclass(frozen, module = "robust_ot._core")]
+pub struct CudaLoss {
+    labels: usize,
+    loss: Mutex<BatchLoss>,
+}
+
+#[pymethods]
+impl CudaLoss {
+    /// The loss, and the number of the card.
+    #[new]
+    fn new(py: Python<'_>, loss: &Bound<'_, RobustLoss>, index: usize) -> PyResult<Self> {
+        let single = &loss.get().single;
+        let labels = single.labels();
+        let made = py.detach(|| {
+            let device = DeviceChoice::Cuda(index).open(Work(0.0), None).map_err(from_command)?;
+            let made = device.map(|device| BatchLoss::new(&device, single)).transpose();
+            made.map_err(|error| from_library("", error))
+        })?;
+        let Some(loss) = made else { unreachable!("a card that was asked for is there or an error") };
+        Ok(Self { labels, loss: Mutex::new(loss) })
+    }
+
+    /// Puts losses and gradients on a stream. `addresses` are those of ln h, h, the gradients (rows × L, float32) and the losses
+    /// (float64), all on this card and without gaps.
+    fn loss_gradient(
+        &self,
+        py: Python<'_>,
+        stream: u64,
+        truth: Arrays<'_>,
+        addresses: (u64, u64, u64, u64),
+    ) -> PyResult<()> {
+        let truth = targets(self.labels, &truth)?;
+        let (log_predictions, predictions, gradients, losses) = addresses;
+        let batch = BatchAddresses { log_predictions, predictions, gradients, losses };
+        py.detach(|| {
+            let mut loss = self.loss.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: robust_ot.torch, the only caller, passes the addresses of contiguous tensors of these shapes and torch's current
+            // stream of the same card, which lives as long as the process.
+            #[allow(unsafe_code)]
+            let done = unsafe { loss.enqueue(stream, &truth, batch) };
+            done.map_err(|error| from_library("input", error))
+        })
+    }
+}

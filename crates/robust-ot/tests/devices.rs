@@ -1,0 +1,209 @@
+//! Oracles of other devices, played by plain loops: the bounds they lead to are sound however rough the oracle is.
+
+use ndarray::{Array1, Array2, Axis};
+use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use robust_ot::{
+    Corpus, EntropicAnswer, EntropicOracle, EntropicTask, Grouping, Interrupt, Measure, MetricSet,
+    PairAnswers, PairOracle, PairRound, PairSettings, Problem, Result, Settings, Status, solve_pairs,
+};
+
+/// So many Sinkhorn sweeps and no more, in double precision.
+#[derive(Debug)]
+struct Rough {
+    sweeps: usize,
+}
+
+/// f and the plan for g: rows are exact.
+fn plan_of(task: &EntropicTask, g: &Array1<f64>) -> (Array1<f64>, Array2<f64>) {
+    let EntropicTask {
+        source_weights: a, target_weights: b, x, y, alpha, beta, regularisation: lambda, ..
+    } = *task;
+    let cost = |i: usize, j: usize| alpha[i] + beta[j] - 2.0 * x.row(i).dot(&y.row(j));
+    let f: Array1<f64> = (0..a.len())
+        .map(|i| {
+            let terms: Vec<f64> = (0..b.len()).map(|j| b[j].ln() + (g[j] - cost(i, j)) / lambda).collect();
+            let top = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            -lambda * (top + terms.iter().map(|t| (t - top).exp()).sum::<f64>().ln())
+        })
+        .collect();
+    let plan = Array2::from_shape_fn((a.len(), b.len()), |(i, j)| {
+        if a[i] * b[j] == 0.0 { 0.0 } else { a[i] * b[j] * ((f[i] + g[j] - cost(i, j)) / lambda).exp() }
+    });
+    (f, plan)
+}
+
+impl EntropicOracle for Rough {
+    fn solve(&mut self, task: &EntropicTask<'_>) -> Result<EntropicAnswer> {
+        let b = task.target_weights;
+        let mut g = Array1::zeros(b.len());
+        for _ in 0..self.sweeps {
+            let columns = plan_of(task, &g).1.sum_axis(Axis(0));
+            for j in (0..b.len()).filter(|&j| b[j] > 0.0) {
+                g[j] += task.regularisation * (b[j] / columns[j]).ln();
+            }
+        }
+        let (f, mut plan) = plan_of(task, &g);
+        let columns = plan.sum_axis(Axis(0));
+        for (j, mut column) in plan.axis_iter_mut(Axis(1)).enumerate() {
+            if columns[j] > b[j] {
+                column *= b[j] / columns[j];
+            }
+        }
+        let entropy = plan.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum();
+        Ok(EntropicAnswer {
+            f,
+            g,
+            columns,
+            row_sums: plan.sum_axis(Axis(1)),
+            spread: plan.dot(task.y),
+            entropy,
+        })
+    }
+}
+
+/// The same for pairs of a corpus.
+#[derive(Debug)]
+struct RoughPairs<'a> {
+    corpus: &'a Corpus,
+    sweeps: usize,
+}
+
+impl PairOracle for RoughPairs<'_> {
+    fn solve(&mut self, round: &PairRound<'_>) -> Result<PairAnswers> {
+        let (corpus, size) = (self.corpus, self.corpus.size());
+        let mut found = PairAnswers::default();
+        for (at, &(i, j)) in round.pairs.iter().enumerate() {
+            let metric = &round.metrics[at * size * size..][..size * size];
+            let metric = Array2::from_shape_vec((size, size), metric.to_vec()).unwrap();
+            let by_slots =
+                |points: &Array2<f64>| points.to_shape((points.len() / size, size)).unwrap().to_owned();
+            let moved = |points: &Array2<f64>| {
+                by_slots(points).dot(&metric).to_shape(points.dim()).unwrap().to_owned()
+            };
+            let (s, t) = (corpus.points(i), corpus.points(j));
+            let lengths = |points: &Array2<f64>| (points * &moved(points)).sum_axis(Axis(1));
+            let (a, b) = (corpus.weights(i), corpus.weights(j));
+            let task = EntropicTask {
+                source_weights: a,
+                target_weights: b,
+                x: &moved(s),
+                y: t,
+                alpha: &lengths(s),
+                beta: &lengths(t),
+                regularisation: round.regularisation,
+                tolerance: round.tolerances[at],
+                interrupt: &Interrupt::default(),
+            };
+            let answer = Rough { sweeps: self.sweeps }.solve(&task)?;
+            // What is missing goes where rows and columns have room.
+            let (_, mut plan) = plan_of(&task, &answer.g);
+            for (j, mut column) in plan.axis_iter_mut(Axis(1)).enumerate() {
+                column *= (b[j] / answer.columns[j].max(f64::MIN_POSITIVE)).min(1.0);
+            }
+            let lack = |wanted: &Array1<f64>, axis| (wanted - &plan.sum_axis(axis)).mapv(|x| x.max(0.0));
+            let (rows, columns) = (lack(a, Axis(1)), lack(b, Axis(0)));
+            let missing = columns.sum().max(f64::MIN_POSITIVE);
+            let plan =
+                Array2::from_shape_fn(plan.dim(), |(i, j)| plan[[i, j]] + rows[i] * columns[j] / missing);
+            let cross = by_slots(s).t().dot(&by_slots(&plan.dot(t)));
+            found.crosses.extend(cross.iter());
+            found.entropies.push(plan.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum());
+            let terms = |weights: &Array1<f64>, potential: &Array1<f64>| -> Vec<f64> {
+                let positive = weights.iter().zip(potential).filter(|(w, _)| **w > 0.0);
+                positive.map(|(w, f)| w * (f + round.regularisation * w.ln())).collect()
+            };
+            let terms = [terms(a, &answer.f), terms(b, &answer.g)].concat();
+            found.duals.push(terms.iter().sum());
+            found.sizes.push(terms.iter().map(|x| x.abs()).sum());
+        }
+        Ok(found)
+    }
+}
+
+fn measure(count: usize, dim: usize, seed: u64) -> Measure {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let points = Array2::from_shape_fn((count, dim), |_| rng.random_range(-1.0..1.0));
+    let mut weights: Array1<f64> = (0..count).map(|_| rng.random_range(0.1..1.0)).collect();
+    if count > 2 {
+        weights[1] = 0.0;
+    }
+    Measure::new(points, weights).unwrap()
+}
+
+fn sets() -> [MetricSet; 4] {
+    [MetricSet::W2, MetricSet::P { k: 2 }, MetricSet::Features { lambda: 0.3 }, MetricSet::Srw { k: 1 }]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn rough_oracles_make_wide_brackets_and_never_wrong_ones(
+        (m, n, sweeps) in (1usize..12, 1usize..12, 0usize..6), which in 0usize..4, seed in 0u64..1000,
+    ) {
+        let (source, target) = (measure(m, 6, seed), measure(n, 6, seed + 1));
+        let set = sets()[which].clone();
+        let problem = Problem::grouped(&source, &target, set, &Grouping::contiguous(6, 3).unwrap()).unwrap();
+        let problem = problem.with_entropy(0.2).unwrap();
+        let exact = problem.solve(&Settings { tol_gap_rel: 1e-7, ..Settings::default() }).unwrap();
+        let settings = Settings { max_iterations: 5, ..Settings::default() };
+        let rough = problem.solve_on(Box::new(Rough { sweeps }), &settings, &Interrupt::default()).unwrap();
+        prop_assert!(rough.lower_bound <= exact.value && exact.lower_bound <= rough.value,
+            "[{}, {}] and [{}, {}]", rough.lower_bound, rough.value, exact.lower_bound, exact.value);
+    }
+}
+
+#[test]
+fn an_oracle_that_converges_finds_what_the_processor_finds() {
+    let (source, target) = (measure(15, 4, 1), measure(11, 4, 2));
+    for set in sets() {
+        let problem = Problem::new(&source, &target, set.clone()).unwrap().with_entropy(0.3).unwrap();
+        let wanted = problem.solve(&Settings::default()).unwrap();
+        let oracle = Box::new(Rough { sweeps: 300 });
+        let found = problem.solve_on(oracle, &Settings::default(), &Interrupt::default()).unwrap();
+        assert_eq!(found.status, Status::Converged, "{set:?}");
+        assert!((found.value - wanted.value).abs() <= 1e-4 * (found.transport_cost + wanted.transport_cost));
+    }
+}
+
+#[test]
+fn pairs_of_a_corpus_are_bracketed_one_by_one() {
+    let measures: Vec<Measure> = (0..6).map(|at| measure(3 + at, 6, at as u64)).collect();
+    let grouping = Grouping::random(6, 3, 1).unwrap();
+    let corpus = Corpus::new(&measures.iter().collect::<Vec<_>>(), &grouping).unwrap();
+    let pairs: Vec<_> = (0..6).flat_map(|i| (i..6).map(move |j| (i, j))).collect();
+    for set in sets() {
+        for sweeps in [1, 200] {
+            let settings = Settings::default();
+            let wanted = PairSettings { set: &set, entropy: 0.2, settings: &settings };
+            let mut oracle = RoughPairs { corpus: &corpus, sweeps };
+            let found =
+                solve_pairs(&corpus, &pairs, wanted, &mut oracle, &Interrupt::default(), &|_| ()).unwrap();
+            for (&(i, j), found) in pairs.iter().zip(found) {
+                let found = found.unwrap();
+                let problem = Problem::grouped(&measures[i], &measures[j], set.clone(), &grouping).unwrap();
+                let exact = problem.with_entropy(0.2).unwrap().solve(&settings).unwrap();
+                let what = format!(
+                    "{set:?} {i} {j} after {sweeps} sweeps: {found:?}, {} {}",
+                    exact.lower_bound, exact.value
+                );
+                assert!(found.lower_bound <= exact.value && exact.lower_bound <= found.value, "{what}");
+                // What one sweep cannot finish goes to the processor in the end.
+                assert_eq!(found.status, Status::Converged, "{what}");
+                assert!(sweeps == 1 || i == j || !found.by_processor, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_without_entropy_are_refused() {
+    let measures = [measure(3, 2, 1), measure(4, 2, 2)];
+    let corpus = Corpus::new(&measures.each_ref(), &Grouping::none(2)).unwrap();
+    let wanted = PairSettings { set: &MetricSet::W2, entropy: 0.0, settings: &Settings::default() };
+    let mut oracle = RoughPairs { corpus: &corpus, sweeps: 1 };
+    let refused = solve_pairs(&corpus, &[(0, 1)], wanted, &mut oracle, &Interrupt::default(), &|_| ());
+    assert!(refused.unwrap_err().to_string().contains("entropy must be positive"));
+}
