@@ -424,7 +424,7 @@ def main():
     if not quick and arguments.only == sections:
         results = HERE / "RESULTS.md"
         # The last section is of another script.
-        python = results.read_text().partition("\n## The Python package\n") if results.exists() else ("", "", "")
+        python = results.read_text().partition("\n## On a CUDA device\n") if results.exists() else ("", "", "")
         results.write_text("\n".join(report.lines) + "\n" + python[1] + python[2])
         print(f"written: {(HERE / 'RESULTS.md').relative_to(ROOT)}")
 

@@ -1,5 +1,6 @@
 //! Figures of the card: `cargo bench --package robust-ot-cuda`.
 
+mod floor;
 mod pairs;
 mod training;
 mod transport;
@@ -14,7 +15,7 @@ fn main() {
             return;
         }
     };
-    println!("{device}");
+    println!("{device}\n\n| what | measured | floor | wanted |\n|---|---|---|---|");
     // Which parts: all, or those named.
     let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wanted = |part: &str| named.is_empty() || named.iter().any(|name| name == part);

@@ -12,6 +12,8 @@ use robust_ot::{
 };
 use robust_ot_cuda::{Device, Pairs};
 
+use crate::floor;
+
 const DOCUMENTS: usize = 1000;
 const WORDS: usize = 100;
 const DIM: usize = 300;
@@ -58,10 +60,12 @@ pub fn run(device: &Device) {
             .iter()
             .zip(&by_processor)
             .fold(0.0_f64, |top, (&at, value)| top.max((found[at].value - value).abs() / value.abs()));
+        // Costs and γT of every call.
+        let least = calls as f64 * 2.0 * 2.0 * (WORDS * WORDS * DIM) as f64 / floor::DOUBLE;
         println!(
-            "{} pairs of {DOCUMENTS} documents of {WORDS} words, d = {DIM}, W_P r = {GROUPS}, entropy {entropy}: {on_card:.2} s, {:.2} calls a \
-             pair, relative gaps up to {gap:.1e}; two threads of the processor {expected:.0} s by {COMPARED} pairs ({:.0} times), values up to \
-             {apart:.1e} apart",
+            "| {} pairs of {DOCUMENTS} documents of {WORDS} words, d = {DIM}, W_P r = {GROUPS}, entropy {entropy} | {on_card:.1} s, {:.2} calls a \
+             pair, relative gaps up to {gap:.1e}; two threads of its processor {expected:.0} s by {COMPARED} pairs, {:.0} times as long, values \
+             up to {apart:.1e} apart | {least:.1} s | ten times |",
             pairs.len(),
             calls as f64 / pairs.len() as f64,
             expected / on_card
