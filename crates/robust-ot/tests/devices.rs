@@ -175,16 +175,16 @@ fn pairs_of_a_corpus_are_bracketed_one_by_one() {
     let corpus = Corpus::new(&measures.iter().collect::<Vec<_>>(), &grouping).unwrap();
     let pairs: Vec<_> = (0..6).flat_map(|i| (i..6).map(move |j| (i, j))).collect();
     for set in sets() {
-        for sweeps in [1, 200] {
+        for sweeps in [1, 1000] {
             let settings = Settings::default();
-            let wanted = PairSettings { set: &set, entropy: 0.2, settings: &settings };
+            let wanted = PairSettings { set: &set, entropy: 0.5, settings: &settings };
             let mut oracle = RoughPairs { corpus: &corpus, sweeps };
             let found =
                 solve_pairs(&corpus, &pairs, wanted, &mut oracle, &Interrupt::default(), &|_| ()).unwrap();
             for (&(i, j), found) in pairs.iter().zip(found) {
                 let found = found.unwrap();
                 let problem = Problem::grouped(&measures[i], &measures[j], set.clone(), &grouping).unwrap();
-                let exact = problem.with_entropy(0.2).unwrap().solve(&settings).unwrap();
+                let exact = problem.with_entropy(0.5).unwrap().solve(&settings).unwrap();
                 let what = format!(
                     "{set:?} {i} {j} after {sweeps} sweeps: {found:?}, {} {}",
                     exact.lower_bound, exact.value
