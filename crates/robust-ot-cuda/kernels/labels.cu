@@ -116,9 +116,9 @@ __device__ double dual_of(const Columns &c, double *room) {
     for (u32 p = threadIdx.x; p < c.width; p += blockDim.x) {
         loss += (double)c.h[p] * ((double)c.potentials[0] - (double)cost_of(c, 0, p) * c.inverse - c.logs[p]);
     }
-    loss = block_sum(loss, room);
+    // Before the barrier in the sum: afterwards whoever is ahead may change the potentials.
     for (u32 q = 0; q < c.count; q++) gain += (double)c.potentials[q] / c.count;
-    return gain - loss;
+    return gain - block_sum(loss, room);
 }
 
 // (diag(c) − Σ_p h_p s_p s_pᵀ) Δ = ŷ − c for few labels; false where it cannot be solved.

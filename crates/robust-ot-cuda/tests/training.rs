@@ -278,8 +278,11 @@ fn too_little_memory_says_how_much_is_needed() {
         RobustLoss::new(&matrix(labels, DIM, 1), &Grouping::none(DIM), LossSettings::default()).unwrap();
     let objective = Objective::mix(1.0, 1.0, loss).unwrap();
     let settings = TrainSettings { batch: rows, ..settings(Optimizer::Adam) };
-    let error =
-        train(&data, &objective, &settings, Some((&device, false))).expect_err("it does not fit").to_string();
+    let engine = Training::new(&device, &data, &objective, &settings, Precision::F32).unwrap();
+    let mut trainer =
+        Trainer::new(&data, None, &objective, settings).unwrap().with_engine(Box::new(engine)).unwrap();
+    let error = trainer.epoch(&Interrupt::default(), |_, _| ()).expect_err("it does not fit").to_string();
+    drop(trainer);
     assert!(error.contains("GB") && error.contains("--batch"), "{error}");
     // And the device goes on.
     let small = self::data(3, 1);
