@@ -22,11 +22,11 @@ __all__ = [
     "get_threads",
     "label_vectors",
     "main",
+    "moment_bounds",
     "pairwise",
     "precision_at",
     "rank",
     "read_vec",
-    "relaxed_bounds",
     "scores",
     "set_threads",
     "sinkhorn",
@@ -48,12 +48,13 @@ def pairwise(
     metric: tuple[Any, ...],
     solver: tuple[Any, ...],
 ) -> tuple[_Vector, _Vector, _Vector, NDArray[np.bool_]]: ...
-def relaxed_bounds(
+def moment_bounds(
     points: Sequence[Any],
     weights: Sequence[Any],
     pairs: Sequence[tuple[int, int]],
     metric: tuple[Any, ...],
     solver: tuple[Any, ...],
+    moment: Any,
 ) -> _Vector: ...
 def check_measure(points: Any, weights: Any) -> tuple[int, int]: ...
 def emd(a: Any, b: Any, costs: Any) -> tuple[_Matrix, _Vector, _Vector, float, bool]: ...

@@ -16,8 +16,9 @@ Checked = tuple[NDArray[np.float64], NDArray[np.float64]] | None
 Measures = Mapping[int, Checked]
 #: Measures that are one object in the store, where tasks need any of them.
 PART = 64
-#: Candidates that are looked at together for one measure's neighbours.
-_BATCH = 16
+#: Candidates that are looked at together for one measure's neighbours, and those that are solved together once there are enough.
+_BATCH = 256
+_FEW = 2
 
 
 def solve_tile(
@@ -64,6 +65,7 @@ class _Parts(Mapping[int, Checked]):
 def find_neighbours(
     parts: list[Any],
     summary: tuple[NDArray[np.float64], NDArray[np.float64]],
+    moment: NDArray[np.float64] | None,
     rows: range,
     top_k: int,
     asked: tuple[Any, ...],
@@ -76,32 +78,60 @@ def find_neighbours(
     measures = _Parts(parts)
     sound = np.flatnonzero(~np.isnan(summary[1]))
     known: dict[tuple[int, int], float] = {}
+    bounds: dict[tuple[int, int], float] = {}
     for at, i in enumerate(rows):
         if np.isnan(summary[1][i]):
             continue
         others = sound[sound != i]
-        bounds = _mean_bounds(summary, i, others, asked, how)
-        order = np.argsort(bounds, kind="stable")
+        of_means = _mean_bounds(summary, i, others, asked, how)
         best: list[tuple[float, int]] = []
-        place = 0
-        while place < len(order):
-            limit = best[top_k - 1][0] if len(best) >= top_k else np.inf
-            batch = [int(others[o]) for o in order[place : place + _BATCH] if bounds[o] <= limit]
-            if not batch:
+        order = np.argsort(of_means, kind="stable")
+        for start in range(0, len(order), _BATCH):
+            limit = _limit(best, top_k)
+            some = [int(others[o]) for o in order[start : start + _BATCH] if of_means[o] <= limit]
+            if not some:
                 break
-            place += _BATCH
-            pairs = [(min(i, j), max(i, j)) for j in batch]
-            new = [pair for pair in pairs if pair not in known]
-            if new and np.isfinite(limit):
-                relaxed = _core.relaxed_bounds(*_chosen(measures, new), asked, how)
-                new = [pair for pair, bound in zip(new, relaxed, strict=True) if bound <= limit]
-            if new:
-                known.update(zip(new, _solve(measures, new, asked, how)[0].tolist(), strict=True))
-            best += [(known[pair], j) for pair, j in zip(pairs, batch, strict=True) if pair in known]
-            best = sorted(best)[:top_k]
+            # A dearer bound for those that are left, and the nearest by it first.
+            new = [pair for pair in (_pair(i, j) for j in some) if pair not in bounds]
+            bounds.update(zip(new, _moment_bounds(measures, new, asked, how, moment), strict=True))
+            waiting = sorted((bounds[_pair(i, j)], j) for j in some)
+            while waiting and waiting[0][0] <= _limit(best, top_k):
+                # As many as are missing, then a few at a time.
+                count = max(top_k - len(best), _FEW)
+                chosen = [j for bound, j in waiting[:count] if bound <= _limit(best, top_k)]
+                waiting = waiting[len(chosen) :]
+                new = [pair for pair in (_pair(i, j) for j in chosen) if pair not in known]
+                if new:
+                    known.update(zip(new, _solve(measures, new, asked, how)[0].tolist(), strict=True))
+                best = sorted(best + [(known[_pair(i, j)], j) for j in chosen])[:top_k]
         indices[at] = [j for _, j in best]
         distances[at] = [value for value, _ in best]
-    return indices, distances, len(known)
+    return indices, distances, len(known), len(bounds)
+
+
+def _pair(i: int, j: int) -> tuple[int, int]:
+    return min(i, j), max(i, j)
+
+
+def _limit(best: list[tuple[float, int]], top_k: int) -> float:
+    """Return what a distance must be below to enter."""
+    return best[top_k - 1][0] if len(best) >= top_k else np.inf
+
+
+def _moment_bounds(
+    measures: Measures,
+    pairs: list[tuple[int, int]],
+    asked: tuple[Any, ...],
+    how: tuple[Any, ...],
+    moment: NDArray[np.float64] | None,
+) -> list[float]:
+    """Return lower bounds from one plain transport problem each, under the worst metric for the moment; none where it does not fit."""
+    if moment is None or not pairs:
+        return [-np.inf] * len(pairs)
+    try:
+        return list(_core.moment_bounds(*_chosen(measures, pairs), asked, how, moment))
+    except ValueError:
+        return [-np.inf] * len(pairs)
 
 
 def _solve(measures: Measures, pairs: list[tuple[int, int]], asked: tuple[Any, ...], how: tuple[Any, ...]) -> tuple[Any, ...]:

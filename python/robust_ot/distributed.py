@@ -34,6 +34,8 @@ __all__ = ["AllDistances", "Neighbours", "nearest", "pairwise"]
 
 #: A worker that is killed, or whose node is, costs a task one of these.
 _RETRIES = 20
+#: Pairs whose moments say which metric other pairs are bounded under.
+_SAMPLED = 8
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Neighbours:
         Their distances.
     solved : int
         Distances that were solved for; the bounds left out the others.
+    bounds : int
+        Plain transport problems that bounds were found with.
     pairs : int
         Distances that a full matrix would have needed.
     failed : dict
@@ -76,6 +80,7 @@ class Neighbours:
     indices: NDArray[np.int64]
     distances: NDArray[np.float64]
     solved: int
+    bounds: int
     pairs: int
     failed: dict[str, str]
 
@@ -202,8 +207,8 @@ def nearest(
 ) -> Neighbours:
     """Find the nearest measures of every measure on a Ray cluster, without the full matrix.
 
-    Two lower bounds leave out pairs that cannot enter: the distance of the means, and transport with one marginal dropped. The
-    result is that of sorting the full matrix.
+    Two lower bounds leave out pairs that cannot enter: the distance of the means, and plain transport under one metric, the worst one of
+    a few pairs, which is nearly the robust distance for a tenth of its price. The result is that of sorting the full matrix.
 
     Parameters
     ----------
@@ -239,7 +244,7 @@ def nearest(
     shape = (n, top_k)
     arrays = {"indices": (shape, np.int64), "distances": (shape, np.float64)}
     store = Store(out, _key("nearest", checked, asked, how, (top_k, block)), arrays)
-    solved = store.notes.get("solved", 0)
+    solved, bounds = store.notes.get("solved", 0), store.notes.get("bounds", 0)
     blocks = {str(i): range(i, min(i + block, n)) for i in range(0, n, block)}
     told = _Progress("nearest", n, progress)
     told.start(sum(len(blocks[name]) for name in store.done))
@@ -247,24 +252,26 @@ def nearest(
         _connect(ray_address)
         parts = [ray.put(checked[i : i + PART]) for i in range(0, n, PART)]
         summary = ray.put(_summary(checked))
+        moment = ray.put(_mean_moment(checked, asked, how))
         todo = (
-            (name, (find_neighbours, parts, summary, rows, top_k, asked, how))
+            (name, (find_neighbours, parts, summary, moment, rows, top_k, asked, how))
             for name, rows in blocks.items()
             if name not in store.done
         )
-        for name, (indices, distances, count) in _run(todo):
+        for name, (indices, distances, count, bounded) in _run(todo):
             for at, row in enumerate(blocks[name]):
                 store.put("indices", row, 0, indices[at])
                 store.put("distances", row, 0, distances[at])
-            solved += count
-            store.notes = {"solved": solved}
+            solved, bounds = solved + count, bounds + bounded
+            store.notes = {"solved": solved, "bounds": bounds}
             store.commit(name)
             told.step(len(blocks[name]))
     finally:
         store.close()
         told.end()
     _say_failed(failed)
-    return Neighbours(store.array("indices"), store.array("distances"), solved, sound * (sound - 1) // 2, failed)
+    pairs = sound * (sound - 1) // 2
+    return Neighbours(store.array("indices"), store.array("distances"), solved, bounds, pairs, failed)
 
 
 def _check(measures: Sequence[MeasureLike]) -> tuple[list[Checked], dict[str, str]]:
@@ -301,6 +308,18 @@ def _summary(measures: list[Checked]) -> tuple[NDArray[np.float64], NDArray[np.f
             positive = weights[weights > 0]
             entropies[at] = -(positive * np.log(positive)).sum()
     return means, entropies
+
+
+def _mean_moment(measures: list[Checked], asked: tuple[Any, ...], how: tuple[Any, ...]) -> NDArray[np.float64] | None:
+    """Return the mean moment of a few pairs, which most other pairs' worst metrics are near to; None where they cannot be solved."""
+    sound = [measure for measure in measures if measure is not None]
+    step = max(len(sound) // (2 * _SAMPLED), 1)
+    some = sound[::step][: 2 * _SAMPLED]
+    try:
+        moments = [_core.distance(x[0], y[0], x[1], y[1], asked, how).moment for x, y in zip(some[::2], some[1::2], strict=False)]
+    except ValueError:
+        return None
+    return np.mean(moments, axis=0)
 
 
 def _key(what: str, measures: list[Checked], *options: Any) -> str:
