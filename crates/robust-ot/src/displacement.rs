@@ -136,7 +136,8 @@ impl Displacements {
     fn moved(&self, points: &Array2<f64>, metric: &Array2<f64>) -> (Array2<f64>, Array1<f64>) {
         let moved = product(by_slots(points, self.groups), metric.view());
         let moved = moved.into_shape_with_order(points.dim()).expect("same number of elements");
-        let lengths = (&moved * points).sum_axis(Axis(1));
+        let lengths =
+            moved.outer_iter().zip(points.outer_iter()).map(|(moved, point)| moved.dot(&point)).collect();
         (moved, lengths)
     }
 
@@ -215,10 +216,12 @@ pub(crate) fn by_slots(points: &Array2<f64>, groups: usize) -> ArrayView2<'_, f6
 
 pub(crate) fn lay_out(points: &Array2<f64>, centre: &Array1<f64>, grouping: &Grouping) -> Array2<f64> {
     let mut laid = Array2::zeros((points.nrows(), grouping.slots() * grouping.groups()));
-    for feature in 0..grouping.dim() {
-        let mut column = laid.column_mut(grouping.position(feature));
-        column.assign(&points.column(feature));
-        column -= centre[feature];
+    let positions: Vec<usize> = (0..grouping.dim()).map(|feature| grouping.position(feature)).collect();
+    // Row by row: columns of many features are far apart.
+    for (mut laid, point) in laid.outer_iter_mut().zip(points.outer_iter()) {
+        for ((&position, x), c) in positions.iter().zip(point).zip(centre) {
+            laid[position] = x - c;
+        }
     }
     laid
 }
