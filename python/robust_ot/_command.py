@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -12,6 +13,8 @@ def main() -> int:
     """Run ``rot`` with the arguments of this process and return its exit code."""
     # Ctrl-C is the command's own matter, not the interpreter's.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Where `rot pairwise --ray` finds this package again.
+    os.environ["ROBUST_OT_PYTHON"] = sys.executable
     return _core.main(["rot", *sys.argv[1:]])
 
 

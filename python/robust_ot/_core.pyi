@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 __version__: str
 __all__ = [
-    "Learner",
     "CudaLoss",
+    "Learner",
     "Model",
     "RobustLoss",
     "Solution",
@@ -22,7 +22,6 @@ __all__ = [
     "get_threads",
     "label_vectors",
     "main",
-    "moment_bounds",
     "pairwise",
     "precision_at",
     "rank",
@@ -48,14 +47,6 @@ def pairwise(
     metric: tuple[Any, ...],
     solver: tuple[Any, ...],
 ) -> tuple[_Vector, _Vector, _Vector, NDArray[np.bool_]]: ...
-def moment_bounds(
-    points: Sequence[Any],
-    weights: Sequence[Any],
-    pairs: Sequence[tuple[int, int]],
-    metric: tuple[Any, ...],
-    solver: tuple[Any, ...],
-    moment: Any,
-) -> _Vector: ...
 def check_measure(points: Any, weights: Any) -> tuple[int, int]: ...
 def emd(a: Any, b: Any, costs: Any) -> tuple[_Matrix, _Vector, _Vector, float, bool]: ...
 def sinkhorn(

@@ -82,8 +82,8 @@ def distance(
         The most bytes for costs and plans, or a size such as ``'2GB'``; what does not fit is streamed. Half of what is free
         without it.
     device : {'auto', 'cpu', 'cuda', 'cuda:N'}
-        Where to compute. ``auto`` takes a card where there is one, the entropy is positive and the work is worth it; ``cuda`` takes
-        it or fails. Exact plans are found on the processor.
+        Where to compute. ``auto`` takes a card where there is one, the entropy is positive and the work is worth it; ``cuda``
+        takes it or fails. Exact plans are found on the processor.
 
     Returns
     -------

@@ -16,7 +16,7 @@ Checked = tuple[NDArray[np.float64], NDArray[np.float64]] | None
 Measures = Mapping[int, Checked]
 #: Measures that are one object in the store, where tasks need any of them.
 PART = 64
-#: Candidates that are looked at together for one measure's neighbours, and those that are solved together once there are enough.
+#: Candidates for one measure's neighbours that are bounded together, and that are solved together once there are enough.
 _BATCH = 256
 _FEW = 2
 
@@ -65,7 +65,6 @@ class _Parts(Mapping[int, Checked]):
 def find_neighbours(
     parts: list[Any],
     summary: tuple[NDArray[np.float64], NDArray[np.float64]],
-    moment: NDArray[np.float64] | None,
     rows: range,
     top_k: int,
     asked: tuple[Any, ...],
@@ -93,7 +92,7 @@ def find_neighbours(
                 break
             # A dearer bound for those that are left, and the nearest by it first.
             new = [pair for pair in (_pair(i, j) for j in some) if pair not in bounds]
-            bounds.update(zip(new, _moment_bounds(measures, new, asked, how, moment), strict=True))
+            bounds.update(zip(new, _first_bounds(measures, new, asked, how), strict=True))
             waiting = sorted((bounds[_pair(i, j)], j) for j in some)
             while waiting and waiting[0][0] <= _limit(best, top_k):
                 # As many as are missing, then a few at a time.
@@ -118,20 +117,14 @@ def _limit(best: list[tuple[float, int]], top_k: int) -> float:
     return best[top_k - 1][0] if len(best) >= top_k else np.inf
 
 
-def _moment_bounds(
-    measures: Measures,
-    pairs: list[tuple[int, int]],
-    asked: tuple[Any, ...],
-    how: tuple[Any, ...],
-    moment: NDArray[np.float64] | None,
+def _first_bounds(
+    measures: Measures, pairs: list[tuple[int, int]], asked: tuple[Any, ...], how: tuple[Any, ...]
 ) -> list[float]:
-    """Return lower bounds from one plain transport problem each, under the worst metric for the moment; none where it does not fit."""
-    if moment is None or not pairs:
-        return [-np.inf] * len(pairs)
-    try:
-        return list(_core.moment_bounds(*_chosen(measures, pairs), asked, how, moment))
-    except ValueError:
-        return [-np.inf] * len(pairs)
+    """Return the lower bounds that one iteration gives: plain transport under the worst metric of the independent plan."""
+    if not pairs:
+        return []
+    entropy, solver, tol, _, memory, device = how
+    return list(_solve(measures, pairs, asked, (entropy, solver, tol, 1, memory, device))[1])
 
 
 def _solve(measures: Measures, pairs: list[tuple[int, int]], asked: tuple[Any, ...], how: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -34,8 +34,6 @@ __all__ = ["AllDistances", "Neighbours", "nearest", "pairwise"]
 
 #: A worker that is killed, or whose node is, costs a task one of these.
 _RETRIES = 20
-#: Pairs whose moments say which metric other pairs are bounded under.
-_SAMPLED = 8
 
 
 @dataclass(frozen=True)
@@ -207,8 +205,8 @@ def nearest(
 ) -> Neighbours:
     """Find the nearest measures of every measure on a Ray cluster, without the full matrix.
 
-    Two lower bounds leave out pairs that cannot enter: the distance of the means, and plain transport under one metric, the worst one of
-    a few pairs, which is nearly the robust distance for a tenth of its price. The result is that of sorting the full matrix.
+    Two lower bounds leave out pairs that cannot enter: the distance of the means, and that of a solver's first iteration, plain
+    transport under one metric. The result is that of sorting the full matrix.
 
     Parameters
     ----------
@@ -252,9 +250,8 @@ def nearest(
         _connect(ray_address)
         parts = [ray.put(checked[i : i + PART]) for i in range(0, n, PART)]
         summary = ray.put(_summary(checked))
-        moment = ray.put(_mean_moment(checked, asked, how))
         todo = (
-            (name, (find_neighbours, parts, summary, moment, rows, top_k, asked, how))
+            (name, (find_neighbours, parts, summary, rows, top_k, asked, how))
             for name, rows in blocks.items()
             if name not in store.done
         )
@@ -308,18 +305,6 @@ def _summary(measures: list[Checked]) -> tuple[NDArray[np.float64], NDArray[np.f
             positive = weights[weights > 0]
             entropies[at] = -(positive * np.log(positive)).sum()
     return means, entropies
-
-
-def _mean_moment(measures: list[Checked], asked: tuple[Any, ...], how: tuple[Any, ...]) -> NDArray[np.float64] | None:
-    """Return the mean moment of a few pairs, which most other pairs' worst metrics are near to; None where they cannot be solved."""
-    sound = [measure for measure in measures if measure is not None]
-    step = max(len(sound) // (2 * _SAMPLED), 1)
-    some = sound[::step][: 2 * _SAMPLED]
-    try:
-        moments = [_core.distance(x[0], y[0], x[1], y[1], asked, how).moment for x, y in zip(some[::2], some[1::2], strict=False)]
-    except ValueError:
-        return None
-    return np.mean(moments, axis=0)
 
 
 def _key(what: str, measures: list[Checked], *options: Any) -> str:

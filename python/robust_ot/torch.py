@@ -53,7 +53,9 @@ class _Transport(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
         if isinstance(core, _core.CudaLoss):
             gradient, losses = torch.empty_like(logs), torch.empty(len(logs), dtype=torch.float64, device=logs.device)
             addresses = (logs.data_ptr(), predictions.data_ptr(), gradient.data_ptr(), losses.data_ptr())
-            core.loss_gradient(torch.cuda.current_stream(logs.device).cuda_stream, targets, addresses)
+            # Whoever works on a card makes it the current one of this thread.
+            with torch.cuda.device(logs.device):
+                core.loss_gradient(torch.cuda.current_stream(logs.device).cuda_stream, targets, addresses)
         else:
             of_rows, gradients = core.loss_gradient(logs.numpy(), targets)
             losses, gradient = torch.from_numpy(of_rows), torch.from_numpy(gradients)
@@ -87,8 +89,9 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
     W is exact for rows with one label; its gradient is that of the plan it ends with, which is the gradient of W once the
     iterations have converged. Inputs of half precision are computed in single precision, and double stays double.
 
-    CUDA tensors are computed where they are, on torch's current stream, in single precision and without a copy of predictions or
-    gradients; only true labels go through the host. ``srw``, ``rkp`` and more than one Frank-Wolfe iteration are for CPU tensors.
+    CUDA tensors are computed where they are, on torch's current stream, in single precision and without a copy of predictions
+    or gradients; only true labels go through the host. ``srw``, ``rkp`` and more than one Frank-Wolfe iteration are for CPU
+    tensors.
 
     Parameters
     ----------
@@ -188,7 +191,7 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         if input.device.type not in ("cpu", "cuda"):
             raise ValueError(f"input must be on a CPU or a CUDA device, but is on {input.device}")
         if input.is_cuda and input.dtype == torch.float64:
-            raise ValueError("input must be float32, float16 or bfloat16 on a CUDA device, but is float64; use .float() or .cpu()")
+            raise ValueError("input must be float32, float16 or bfloat16 on a CUDA device, but is float64; use .float() first")
         labels = self._core.labels
         if input.dim() == 0 or input.shape[-1] != labels:
             raise ValueError(
@@ -218,7 +221,8 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
             return self._core
         index = torch.cuda.current_device() if device.index is None else device.index
         if index not in self._cuda:
-            self._cuda[index] = _core.CudaLoss(self._core, index)
+            with torch.cuda.device(index):
+                self._cuda[index] = _core.CudaLoss(self._core, index)
         return self._cuda[index]
 
     def explain(self) -> list[Explanation]:

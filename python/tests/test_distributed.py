@@ -227,3 +227,32 @@ def test_a_folder_of_another_run_is_refused(cluster, tmp_path):
         distributed.nearest(measures, 6)
     with pytest.raises(ValueError, match="measures must be at least 2"):
         distributed.pairwise(measures[:1])
+
+
+def test_the_command_hands_over_to_a_cluster(cluster, tmp_path):
+    names = []
+    for at, measure in enumerate(documents(6)):
+        names.append(str(tmp_path / f"{at}.npy"))
+        np.save(names[-1], measure[0] if isinstance(measure, tuple) else measure)
+    rot = [
+        sys.executable,
+        "-m",
+        "robust_ot._command",
+        "pairwise",
+        *names,
+        "--json",
+        "--groups",
+        "2",
+        "--metric",
+        "kl",
+        "--lambda",
+        "9",
+    ]
+
+    def run(*more):
+        return subprocess.run([*rot, *more], capture_output=True, text=True, check=False)
+
+    here, there = (json.loads(found.stdout) for found in (run(), run("--ray", cluster.address)))
+    assert there["device"] == f"ray {cluster.address}" and here["device"] == "cpu"
+    for key in ("labels", "matrix", "lower_bounds", "closest", "relative_gap", "unfinished"):
+        assert there[key] == here[key]

@@ -167,7 +167,7 @@ __device__ inline float learn(int kind, float w, float g, float &first, float &s
 
 // One step of all weights, four at a time.
 extern "C" __global__ void learn_weights(int kind, float4 *weights, const float4 *gradients, float4 *firsts, float4 *seconds, u64 fours, const Rates *rates,
-                                         const u32 *step, float momentum, float decay) {
+                                         const u32 *step, float momentum, float decay, u64 *fault) {
     Rates own = rates[*step];
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < fours; at += (u64)gridDim.x * blockDim.x) {
         float4 w = weights[at], g = gradients[at], m = {0, 0, 0, 0}, v = {0, 0, 0, 0};
@@ -178,6 +178,8 @@ extern "C" __global__ void learn_weights(int kind, float4 *weights, const float4
         w.z = learn(kind, w.z, g.z, m.z, v.z, own, momentum, decay);
         w.w = learn(kind, w.w, g.w, m.w, v.w, own, momentum, decay);
         weights[at] = w;
+        float sum = w.x + w.y + w.z + w.w;
+        if (!isfinite(sum)) report(fault, *step, FAULT_WEIGHT, sum);
         if (kind != SGD) firsts[at] = m;
         if (kind == ADAM) seconds[at] = v;
     }

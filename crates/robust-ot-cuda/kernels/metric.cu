@@ -19,6 +19,8 @@
 #define FAULT_OVERFLOW 2u
 #define FAULT_SCALING 3u
 #define FAULT_LOSS 4u
+#define FAULT_WEIGHT 5u
+#define FAULT_RANGE 6u
 
 struct Set {
     int kind;
@@ -28,9 +30,9 @@ struct Set {
     const double *prior;
 };
 
-// The first fault wins, whatever the order in which blocks run: step, code, value.
+// The first fault wins, and of those of a step the largest value, whatever the order in which blocks run: step, code, value.
 __device__ inline void report(u64 *fault, u32 step, u32 code, float value) {
-    atomicMin(fault, ((u64)step << 40) | ((u64)code << 32) | (u64)__float_as_uint(value));
+    atomicMin(fault, ((u64)step << 40) | ((u64)code << 32) | (u64)~__float_as_uint(value));
 }
 
 __device__ inline double power(double x, int n) {
@@ -42,8 +44,8 @@ __device__ inline double power(double x, int n) {
 }
 
 // M*_ab = exp(L_ab + u_a + u_b) with row sums one, by u ← ½(u − ln Σ_b e^{L_ab + u_b}); see metric/scaling.rs.
-// `scratch` holds r² + 3r numbers. Returns h, or NaN where the scaling does not converge.
-__device__ double doubly_stochastic(Set set, int r, const double *V, double *M, double *scratch, double *room) {
+// `scratch` holds r² + 3r numbers. Returns h; where the scaling does not converge, that is a fault.
+__device__ double doubly_stochastic(Set set, int r, const double *V, double *M, double *scratch, double *room, u64 *fault, u32 step) {
     double *L = scratch, *u = scratch + r * r, *best = u + r, *sums = best + r;
     int tid = threadIdx.x, lane = tid % LANES, warp = tid / LANES, warps = blockDim.x / LANES;
     for (int at = tid; at < r * r; at += blockDim.x) {
@@ -84,7 +86,10 @@ __device__ double doubly_stochastic(Set set, int r, const double *V, double *M, 
         __syncthreads();
         if (done) break;
     }
-    if (!(least <= ROW_SUM_LIMIT)) return __longlong_as_double(0x7ff8000000000000LL);
+    if (!(least <= ROW_SUM_LIMIT)) {
+        if (tid == 0) report(fault, step, FAULT_SCALING, (float)least);
+        return 0.0;
+    }
     double value = 0.0;
     for (int at = tid; at < r * r; at += blockDim.x) {
         int a = at / r, b = at % r;
@@ -118,12 +123,17 @@ __device__ double worst_case(Set set, int r, const double *V, double *M, double 
         value = largest > 0.0 ? largest * (set.k == 1 ? sqrt(sum) : pow(sum, 1.0 / (2 * set.k))) : 0.0;
         for (int at = tid; at < size; at += blockDim.x) M[at] = value > 0.0 ? power(V[at] / value, 2 * set.k - 1) : 0.0;
     } else if (set.kind == SET_P_POWER) {
+        double largest = 0.0;
         for (int at = tid; at < size; at += blockDim.x) {
             double odd = power(V[at], 2 * set.k - 1);
             M[at] = 2 * set.k * odd;
             value += odd * V[at];
+            largest = fmax(largest, fabs(V[at]));
         }
         value = block_sum(value, room);
+        largest = block_max(largest, room);
+        bool lost = !isfinite(value) || (value == 0.0 && largest > 0.0);
+        if (lost && tid == 0) report(fault, step, FAULT_RANGE, (float)largest);
     } else if (set.kind == SET_KL) {
         for (int at = tid; at < size; at += blockDim.x) {
             double weight = set.prior[at], exponent = V[at] / set.lambda;
@@ -144,8 +154,7 @@ __device__ double worst_case(Set set, int r, const double *V, double *M, double 
         }
         value = largest + set.lambda * log(sum) - set.lambda * (r - 1.0);
     } else {
-        value = doubly_stochastic(set, r, V, M, scratch, room);
-        if (value != value && tid == 0) report(fault, step, FAULT_SCALING, 0.0f);
+        value = doubly_stochastic(set, r, V, M, scratch, room, fault, step);
     }
     __syncthreads();
     return value;

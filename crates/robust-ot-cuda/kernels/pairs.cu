@@ -10,8 +10,6 @@ struct Corpus {
     const double *points;
     const u32 *starts;
     const double *weights;
-    // G_p of every point, upper triangle row by row.
-    const double *grams;
     u32 dim;
     u32 size;
 };
@@ -136,19 +134,32 @@ __device__ void fill_spread(Tile tile, const double *plan, const double *t, u32 
     __syncthreads();
 }
 
-__device__ inline double squared_length(Corpus corpus, const double *metric, u32 point) {
-    const double *gram = corpus.grams + (u64)point * (corpus.size * (corpus.size + 1) / 2);
-    double sum = 0.0;
-    for (u32 a = 0, at = 0; a < corpus.size; a++) {
-        for (u32 b = a; b < corpus.size; b++, at++) sum += (a == b ? 1.0 : 2.0) * metric[a * corpus.size + b] * gram[at];
+// Every point's squared length under the metric, a warp each.
+__device__ void squared_lengths(const double *points, const double *metric, u32 count, u32 dim, u32 size, double *out) {
+    int lane = threadIdx.x % LANES;
+    for (u32 p = threadIdx.x / LANES; p < count; p += blockDim.x / LANES) {
+        const double *point = points + (u64)p * dim;
+        double sum = 0.0;
+        for (u32 at = lane; at < dim; at += LANES) {
+            const double *slot = point + at / size * size;
+            double moved = 0.0;
+            for (u32 k = 0; k < size; k++) moved += slot[k] * metric[k * size + at % size];
+            sum += moved * point[at];
+        }
+        sum = warp_sum(sum);
+        if (lane == 0) out[p] = sum;
     }
-    return sum;
 }
 
+// What is in shared memory: nothing, vectors of a number a point, or these and z.
+#define SHARED_VECTORS 1
+#define SHARED_ALL 2
+#define VECTORS 9
+
 // `potentials` keeps g of every slot, `most_points` numbers each, for the next call; `scratch` has room for two sets of points a block,
-// and for z where that is not in shared memory.
+// and for what is not in shared memory.
 extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tasks tasks, Found found, double lambda, int fresh, u32 most_sweeps, u32 most_points,
-                                                              int z_is_shared, double *potentials, double *scratch) {
+                                                              int in_shared, double *potentials, double *scratch) {
     extern __shared__ double dynamic[];
     __shared__ Line lines[2 * DEPTH];
     __shared__ double column_room[8][LANES];
@@ -156,11 +167,12 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
     Tile tile = {lines, lines + DEPTH};
     u32 dim = corpus.dim, size = corpus.size, square = size * size, tid = threadIdx.x;
     double unit = lambda * 0.69314718055994530942;
-    // Vectors of a point each, then z.
-    double *a = dynamic, *b = a + most_points, *row_offsets = b + most_points, *column_offsets = row_offsets + most_points, *u = column_offsets + most_points,
-           *v = u + most_points, *next = v + most_points, *alpha = next + most_points, *beta = alpha + most_points;
-    double *moved = scratch + (u64)blockIdx.x * (2 * (u64)most_points * dim + (z_is_shared ? 0 : (u64)most_points * most_points));
-    double *spread = moved + (u64)most_points * dim, *z = z_is_shared ? beta + most_points : spread + (u64)most_points * dim;
+    u64 wide = (u64)most_points * dim, whole = (u64)most_points * most_points;
+    double *moved = scratch + blockIdx.x * (2 * wide + (in_shared == SHARED_ALL ? 0 : whole) + (in_shared ? 0 : VECTORS * (u64)most_points));
+    double *spread = moved + wide, *rest = spread + wide;
+    double *z = in_shared == SHARED_ALL ? dynamic + VECTORS * (u64)most_points : rest;
+    double *a = in_shared ? dynamic : rest + whole, *b = a + most_points, *row_offsets = b + most_points, *column_offsets = row_offsets + most_points,
+           *u = column_offsets + most_points, *v = u + most_points, *next = v + most_points, *alpha = next + most_points, *beta = alpha + most_points;
     for (u32 task = blockIdx.x; task < tasks.count; task += gridDim.x) {
         u32 first = corpus.starts[tasks.first[task]], second = corpus.starts[tasks.second[task]];
         u32 m = corpus.starts[tasks.first[task] + 1] - first, n = corpus.starts[tasks.second[task] + 1] - second;
@@ -172,9 +184,12 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
             for (u32 k = 0; k < size; k++) sum += slot[k] * metric[k * size + at % size];
             moved[at] = 2.0 / unit * sum;
         }
-        for (u32 i = tid; i < m; i += blockDim.x) a[i] = corpus.weights[first + i], alpha[i] = squared_length(corpus, metric, first + i);
+        squared_lengths(s, metric, m, dim, size, alpha);
+        squared_lengths(t, metric, n, dim, size, beta);
+        __syncthreads();
+        for (u32 i = tid; i < m; i += blockDim.x) a[i] = corpus.weights[first + i];
         for (u32 j = tid; j < n; j += blockDim.x) {
-            b[j] = corpus.weights[second + j], beta[j] = squared_length(corpus, metric, second + j);
+            b[j] = corpus.weights[second + j];
             v[j] = (beta[j] - (fresh ? 0.0 : kept[j])) / unit;
             column_offsets[j] = log2(b[j]) - v[j];
         }

@@ -64,7 +64,8 @@ extern "C" __global__ void join_sweep(const double *tops, const float *shifts, c
         else if (own > 0.0) sum += own * exp2(tops[(u64)part * m + row] - top);
     }
     if (!tops && !(sum > 1e-18 && sum < 1e18)) atomicOr(fault, 1u);
-    u[row] = top + log2(sum);
+    // A fault leaves something finite to go on from.
+    u[row] = top + (tops ? log2(sum) : fmin(fmax(log2(sum), -130.0), 130.0));
 }
 
 // What the next sweep starts from: o = log₂ w − u in both precisions, u as shift, and how far the marginals were off.

@@ -113,13 +113,15 @@ pub(crate) fn fault(found: u64, set: Option<&DeviceSet>, epoch: usize) -> Result
     if found == NO_FAULT {
         return Ok(());
     }
-    let (step, code, value) = ((found >> 40) as usize, (found >> 32) & 0xff, f32::from_bits(found as u32));
+    let (step, code, value) = ((found >> 40) as usize, (found >> 32) & 0xff, f32::from_bits(!(found as u32)));
     let (value, lambda) = (f64::from(value), set.map_or(1.0, DeviceSet::lambda));
     let diverged = |what| Error::Diverged { what, value, epoch, batch: step + 1 };
     Err(match code {
         1 => diverged("a logit"),
         2 => Error::Overflow { lambda, largest: value, safe: value / 600.0 },
-        3 => Error::Scaling { lambda, residual: 1e-12 },
+        3 => Error::Scaling { lambda, residual: value },
+        5 => diverged("a weight"),
+        6 => Error::Range { set: "p-power", largest: value },
         _ => diverged("the loss"),
     })
 }

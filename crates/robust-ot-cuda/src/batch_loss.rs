@@ -81,7 +81,11 @@ impl BatchLoss {
     /// # Errors
     /// When the metric set or the settings are not for the device, or it has no room.
     pub fn new(device: &Device, loss: &RobustLoss<f32>) -> Result<Self> {
-        let can_fail = matches!(loss.geometry().set, MetricSet::Kl { .. } | MetricSet::Ds { .. });
+        let device = &device.fork()?;
+        let can_fail = matches!(
+            loss.geometry().set,
+            MetricSet::Kl { .. } | MetricSet::Ds { .. } | MetricSet::PPower { .. }
+        );
         let failed = |error| device.failed("a batch", error);
         let done = device.context().new_event(None).map_err(failed)?;
         Ok(Self {
@@ -125,6 +129,12 @@ impl BatchLoss {
             e.insert(Stream { stream: found, blas });
         }
         // Rooms are made on the device's own stream; what they are used on waits for that.
+        if !self.loss.fits(rows, indices.len())
+            || self.room.order.len() < rows
+            || self.room.indices.len() < indices.len()
+        {
+            self.done.0.synchronize().map_err(failed)?;
+        }
         let grown = self.loss.reserve(Shape { rows, lines: indices.len(), most })?;
         if self.room.order.len() < rows || self.room.indices.len() < indices.len() {
             self.room = Room::new(&device, rows, indices.len())?;
@@ -173,6 +183,13 @@ impl BatchLoss {
             fault(found[0], Some(&self.loss.set), 1)?;
         }
         Ok(())
+    }
+}
+
+impl Drop for BatchLoss {
+    /// What is still on some stream uses the rooms.
+    fn drop(&mut self) {
+        let _ = self.done.0.synchronize();
     }
 }
 

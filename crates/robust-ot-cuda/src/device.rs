@@ -8,6 +8,7 @@ use cudarc::driver::{self, CudaContext, CudaFunction, CudaModule, CudaStream, Dr
 use cudarc::nvrtc::Ptx;
 use robust_ot::{Error, Result};
 
+use crate::blas::{Blas, Precision};
 use crate::compile::{self, Source};
 
 /// The oldest CUDA that the driver may stand for.
@@ -25,14 +26,17 @@ const OLDEST_CARD: (i32, i32) = (8, 0);
 /// }
 /// ```
 #[derive(Clone)]
-pub struct Device(Arc<Inner>);
+pub struct Device {
+    card: Arc<Card>,
+    /// What this handle's work is put on, in order.
+    stream: Arc<CudaStream>,
+}
 
-struct Inner {
+struct Card {
     index: usize,
     name: String,
     capability: (i32, i32),
     context: Arc<CudaContext>,
-    stream: Arc<CudaStream>,
     cache: Option<PathBuf>,
     modules: [OnceLock<Arc<CudaModule>>; Source::COUNT],
     /// Only one thread compiles.
@@ -47,7 +51,7 @@ impl fmt::Debug for Device {
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cuda:{} ({})", self.0.index, self.0.name)
+        write!(f, "cuda:{} ({})", self.card.index, self.card.name)
     }
 }
 
@@ -88,7 +92,7 @@ impl Device {
         if index >= count {
             return refuse(format!("the number of a card must be below {count}, the cards there are"));
         }
-        let open = || -> std::result::Result<Inner, DriverError> {
+        let open = || -> std::result::Result<Self, DriverError> {
             let context = CudaContext::new(index)?;
             // SAFETY: all work of a device is on its one stream, or ordered with it by hand, so that no event is needed between buffers.
             #[allow(unsafe_code)]
@@ -96,39 +100,64 @@ impl Device {
                 context.disable_event_tracking();
             }
             let stream = context.new_stream()?;
-            Ok(Inner {
+            let card = Card {
                 index,
                 name: context.name()?,
                 capability: context.compute_capability()?,
                 context,
-                stream,
                 cache: cache.map(Path::to_path_buf),
                 modules: std::array::from_fn(|_| OnceLock::new()),
                 compiling: Mutex::new(()),
-            })
+            };
+            Ok(Self { card: Arc::new(card), stream })
         };
-        let inner = match open() {
-            Ok(inner) => inner,
+        let device = match open() {
+            Ok(device) => device,
             Err(error) => return refuse(describe(error)),
         };
-        if inner.capability < OLDEST_CARD {
-            let (major, minor) = inner.capability;
+        if device.card.capability < OLDEST_CARD {
+            let (major, minor) = device.card.capability;
             return refuse(format!(
                 "the card must have compute capability {}.{} or more, but {} has {major}.{minor}",
-                OLDEST_CARD.0, OLDEST_CARD.1, inner.name
+                OLDEST_CARD.0, OLDEST_CARD.1, device.card.name
             ));
         }
-        Ok(Self(Arc::new(inner)))
+        Ok(device)
+    }
+
+    /// Another handle of the same card, whose work is put on a stream of its own: what one thread captures or waits for is not
+    /// mixed with what others do.
+    ///
+    /// # Errors
+    /// When the card does not answer.
+    pub fn fork(&self) -> Result<Self> {
+        let stream = self.card.context.new_stream().map_err(|error| self.failed("a stream", error))?;
+        Ok(Self { card: self.card.clone(), stream })
+    }
+
+    /// Finds out whether everything is there that computing needs: kernels, compiled if they must be, and cuBLAS.
+    ///
+    /// # Errors
+    /// With what is missing.
+    pub fn check(&self) -> Result<()> {
+        for (source, kernel) in [
+            (Source::Learning, "next_step"),
+            (Source::Transport, "join_sweep"),
+            (Source::Pairs, "solve_pairs"),
+        ] {
+            self.kernel(source, kernel)?;
+        }
+        Blas::new(self, Precision::F32).map(|_| ())
     }
 
     /// The number of the card.
     pub fn index(&self) -> usize {
-        self.0.index
+        self.card.index
     }
 
     /// What the card is called.
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.card.name
     }
 
     /// Bytes of its memory that are free, and all there are.
@@ -136,26 +165,32 @@ impl Device {
     /// # Errors
     /// When the card does not answer.
     pub fn memory(&self) -> Result<(usize, usize)> {
-        self.0.context.mem_get_info().map_err(|error| self.failed("memory", error))
+        self.card.context.mem_get_info().map_err(|error| self.failed("memory", error))
     }
 
     pub(crate) fn stream(&self) -> &Arc<CudaStream> {
-        &self.0.stream
+        &self.stream
     }
 
     pub(crate) fn context(&self) -> &Arc<CudaContext> {
-        &self.0.context
+        &self.card.context
     }
 
     /// Multiprocessors.
     pub(crate) fn processors(&self) -> usize {
         let count = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-        self.0.context.attribute(count).map_or(1, |count| count.max(1) as usize)
+        self.card.context.attribute(count).map_or(1, |count| count.max(1) as usize)
+    }
+
+    /// Bytes of shared memory that a block may have, if it asks.
+    pub(crate) fn shared_memory(&self) -> usize {
+        let most = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        self.card.context.attribute(most).map_or(48 << 10, |most| most.max(0) as usize)
     }
 
     /// A kernel, compiled if it is the first of its source.
     pub(crate) fn kernel(&self, source: Source, name: &str) -> Result<CudaFunction> {
-        let Inner { modules, compiling, context, cache, capability, .. } = &*self.0;
+        let Card { modules, compiling, context, cache, capability, .. } = &*self.card;
         let slot = &modules[source as usize];
         let module = if let Some(module) = slot.get() {
             module
@@ -180,7 +215,7 @@ impl Device {
     }
 
     pub(crate) fn refusal(&self, problem: impl Into<String>) -> Error {
-        Error::Device { device: format!("cuda:{}", self.0.index), problem: problem.into() }
+        Error::Device { device: format!("cuda:{}", self.card.index), problem: problem.into() }
     }
 
     /// Out of memory, with what was needed and what would need less; any other error as it is.

@@ -1,5 +1,6 @@
 //! The robust loss of a batch on the device: [`robust_ot::loss::RobustLoss`] as a handful of products and kernels.
 
+use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream};
 use ndarray::{Axis, concatenate};
 use robust_ot::loss::{Labels, LossSettings, RobustLoss};
@@ -13,6 +14,11 @@ use crate::launch::{THREADS, grid, launch, rows};
 
 /// The most labels whose table of first costs is kept on the device.
 const TABLE_BYTES: usize = 4 << 30;
+
+/// Shared memory that the kernel of plans has of its own.
+const STATIC_SHARED: usize = 12 << 10;
+/// Newton steps are for rows of at most so many labels; see kernels/labels.cu.
+const NEWTON_LABELS: usize = 32;
 
 /// The labels on the device, and room for a batch.
 #[derive(Debug)]
@@ -29,6 +35,8 @@ pub(crate) struct LabelLoss {
     both: CudaSlice<f32>,
     first: First,
     kernels: Kernels,
+    /// Bytes of shared memory for the vectors of a row's labels.
+    most_shared: usize,
     room: Room,
 }
 
@@ -102,12 +110,18 @@ impl LabelLoss {
             _ => First::Factors { moved: upload(&flat(first_moved))?, own: upload(first_own)? },
         };
         let kernel = |name| device.kernel(Source::Learning, name);
+        let most_shared = device.shared_memory().saturating_sub(STATIC_SHARED);
         let kernels = Kernels {
             gather_labels: kernel("gather_labels")?,
             plans: kernel("plans")?,
             moments: kernel("moments")?,
             loss_slopes: kernel("loss_slopes")?,
         };
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        kernels
+            .plans
+            .set_attribute(attribute, most_shared as i32)
+            .map_err(|error| device.failed("plans", error))?;
         Ok(Self {
             settings,
             set,
@@ -119,6 +133,7 @@ impl LabelLoss {
             both: upload(&flat(&both))?,
             first,
             kernels,
+            most_shared,
             room: Room::new(device, 0, 0, (labels, *size, points.ncols()), false)?,
             device: device.clone(),
         })
@@ -126,7 +141,19 @@ impl LabelLoss {
 
     /// Room for batches up to this size; graphs that were captured before must be captured again if it says so.
     pub(crate) fn reserve(&mut self, shape: Shape) -> Result<bool> {
-        if shape.rows <= self.room.rows && shape.lines <= self.room.lines {
+        let shared = shared_bytes(shape.most);
+        if shared > self.most_shared {
+            let most = self.most_shared / shared_bytes(1);
+            let found = shape.most;
+            return Err(self
+                .device
+                .refusal(format!("a row must have at most {most} labels there, but one has {found}")));
+        }
+        if self.settings.tolerance > 0.0 && shape.most > NEWTON_LABELS {
+            let rule = format!("0 on a CUDA device where a row has more than {NEWTON_LABELS} labels");
+            return Err(Error::parameter("tolerance", rule, self.settings.tolerance));
+        }
+        if self.fits(shape.rows, shape.lines) {
             return Ok(false);
         }
         let (rows, lines) = (shape.rows.max(self.room.rows), shape.lines.max(self.room.lines));
@@ -134,6 +161,11 @@ impl LabelLoss {
         self.room = Room::new(&self.device, 0, 0, (self.labels, self.size, self.dim), false)?;
         self.room = Room::new(&self.device, rows, lines, (self.labels, self.size, self.dim), stored)?;
         Ok(true)
+    }
+
+    /// Whether the room is large enough.
+    pub(crate) fn fits(&self, rows: usize, lines: usize) -> bool {
+        rows <= self.room.rows && lines <= self.room.lines
     }
 
     /// ∂W/∂h of every row, and W.
@@ -182,7 +214,7 @@ impl LabelLoss {
             }
         };
         let inverse = (1.0 / settings.oracle()) as f32;
-        let shared = most * (3 * size_of::<f64>() + size_of::<f32>());
+        let shared = shared_bytes(most);
         launch!(
             device,
             stream,
@@ -245,6 +277,11 @@ impl LabelLoss {
             settings.entropy as f32
         )
     }
+}
+
+/// Three numbers of double precision and one of single a label; see kernels/labels.cu.
+fn shared_bytes(labels: usize) -> usize {
+    labels * (3 * size_of::<f64>() + size_of::<f32>())
 }
 
 impl Room {

@@ -13,8 +13,8 @@ use crate::launch::{THREADS, grid, launch};
 const BLOCKS_A_PROCESSOR: usize = 2;
 /// Vectors of a number a point that a block keeps in shared memory.
 const VECTORS: usize = 9;
-/// Shared memory that a block may ask for, beside what the kernel has of its own.
-const MOST_SHARED: usize = 200 << 10;
+/// Shared memory that the kernel has of its own.
+const STATIC_SHARED: usize = 20 << 10;
 /// The most sweeps of one solve; the next round goes on from there.
 const MOST_SWEEPS: u32 = 500;
 
@@ -42,14 +42,14 @@ pub struct Pairs {
     points: CudaSlice<f64>,
     starts: CudaSlice<u32>,
     weights: CudaSlice<f64>,
-    grams: CudaSlice<f64>,
     dim: usize,
     size: usize,
     /// Points of the largest measure.
     most: usize,
     blocks: usize,
     shared: usize,
-    z_is_shared: bool,
+    /// See kernels/pairs.cu.
+    in_shared: i32,
     scratch: CudaSlice<f64>,
     /// g of every slot.
     potentials: Option<CudaSlice<f64>>,
@@ -62,7 +62,6 @@ struct CorpusArgument {
     points: u64,
     starts: u64,
     weights: u64,
-    grams: u64,
     dim: u32,
     size: u32,
 }
@@ -105,26 +104,23 @@ impl Pairs {
     /// # Errors
     /// When the device has no room.
     pub fn new(device: &Device, corpus: &Corpus) -> Result<Self> {
+        let device = &device.fork()?;
         let (dim, size) = (corpus.dim(), corpus.size());
-        let triangle = size * (size + 1) / 2;
         let (mut points, mut weights, mut starts) = (Vec::new(), Vec::new(), vec![0_u32]);
         for measure in 0..corpus.len() {
             points.extend(corpus.points(measure).iter().copied());
             weights.extend(corpus.weights(measure).iter().copied());
             starts.push(weights.len() as u32);
         }
-        let mut grams = Vec::with_capacity(weights.len() * triangle);
-        for point in points.chunks_exact(dim) {
-            for a in 0..size {
-                for b in a..size {
-                    grams.push(point.chunks_exact(size).map(|slot| slot[a] * slot[b]).sum::<f64>());
-                }
-            }
-        }
         let most = (0..corpus.len()).map(|measure| corpus.weights(measure).len()).max().unwrap_or(1);
-        let vectors = 8 * VECTORS * most;
-        let z_is_shared = vectors + 8 * most * most <= MOST_SHARED;
-        let shared = vectors + if z_is_shared { 8 * most * most } else { 0 };
+        // As much as fits of the vectors, then of z.
+        let (vectors, z) = (8 * VECTORS * most, 8 * most * most);
+        let allowed = device.shared_memory().saturating_sub(STATIC_SHARED);
+        let (in_shared, shared) = match vectors {
+            vectors if vectors + z <= allowed => (2, vectors + z),
+            vectors if vectors <= allowed => (1, vectors),
+            _ => (0, 0),
+        };
         let kernel = device.kernel(Source::Pairs, "solve_pairs")?;
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         kernel.set_attribute(attribute, shared as i32).map_err(|error| {
@@ -133,8 +129,10 @@ impl Pairs {
             ))
         })?;
         let blocks = BLOCKS_A_PROCESSOR * device.processors();
-        let a_block = 2 * most * dim + if z_is_shared { 0 } else { most * most };
-        let bytes = 8 * (points.len() + weights.len() + grams.len() + blocks * a_block);
+        let a_block = 2 * most * dim
+            + if in_shared == 2 { 0 } else { most * most }
+            + if in_shared == 0 { VECTORS * most } else { 0 };
+        let bytes = 8 * (points.len() + weights.len() + blocks * a_block);
         let stream = device.stream();
         let failed =
             |error| device.no_room("the measures", bytes, "fewer or smaller measures need less", error);
@@ -144,13 +142,12 @@ impl Pairs {
             points: stream.clone_htod(&points).map_err(failed)?,
             starts: stream.clone_htod(&starts).map_err(failed)?,
             weights: stream.clone_htod(&weights).map_err(failed)?,
-            grams: stream.clone_htod(&grams).map_err(failed)?,
             dim,
             size,
             most,
             blocks,
             shared,
-            z_is_shared,
+            in_shared,
             scratch: stream.alloc_zeros(blocks * a_block).map_err(failed)?,
             potentials: None,
         })
@@ -184,7 +181,6 @@ impl PairOracle for Pairs {
             points: at(&self.points),
             starts: whole(&self.starts),
             weights: at(&self.weights),
-            grams: at(&self.grams),
             dim: self.dim as u32,
             size: self.size as u32,
         };
@@ -210,7 +206,7 @@ impl PairOracle for Pairs {
             i32::from(round.fresh),
             MOST_SWEEPS,
             self.most as u32,
-            i32::from(self.z_is_shared),
+            self.in_shared,
             at(&potentials),
             at(&self.scratch)
         )?;

@@ -13,7 +13,7 @@ use crate::sweeps::{Accuracy, Kernels, Solve};
 /// The most sweeps of one solve.
 const MOST_SWEEPS: usize = 10_000;
 /// λ below this part of the largest cost is reached in stages, each a quarter of the one before,
-const LARGE: f64 = 1.0 / 128.0;
+const LARGE: f64 = 1.0 / 64.0;
 const SCALING: f64 = 4.0;
 /// of so many sweeps at most, each left at this error.
 const STAGE: (usize, f64) = (50, 1e-2);
@@ -39,10 +39,8 @@ const STAGE: (usize, f64) = (50, 1e-2);
 pub struct Streamed {
     device: Device,
     kernels: Kernels,
-    /// Potentials of the last solve.
-    last: Option<(Array1<f64>, Array1<f64>)>,
-    /// What sweeps of the last solve had to be.
-    accuracy: Accuracy,
+    /// g of the last solve.
+    last: Option<Array1<f64>>,
 }
 
 impl Streamed {
@@ -51,8 +49,9 @@ impl Streamed {
     /// # Errors
     /// When the kernels do not compile.
     pub fn new(device: &Device) -> Result<Self> {
-        let kernels = Kernels::new(device)?;
-        Ok(Self { device: device.clone(), kernels, last: None, accuracy: Accuracy::Coarse })
+        let device = device.fork()?;
+        let kernels = Kernels::new(&device)?;
+        Ok(Self { device, kernels, last: None })
     }
 
     /// Seconds of one sweep over the rows and one over the columns, on the matrix units; the mean of `count` after one that is not
@@ -86,11 +85,14 @@ impl EntropicOracle for Streamed {
             let top = |norms: &Array1<f64>| norms.fold(0.0_f64, |top, x| top.max(*x)).sqrt();
             (top(task.alpha) + top(task.beta)).powi(2)
         };
+        // Potentials of other points are none.
+        self.last = self.last.take().filter(|g| g.len() == task.y.nrows());
+        let mut accuracy = Accuracy::Coarse;
         let mut stage = largest / SCALING;
         if self.last.is_none() && task.regularisation < LARGE * largest {
             solve.start(None, stage)?;
             while stage > task.regularisation {
-                solve.iterate(&mut self.accuracy, STAGE.1, STAGE.0)?;
+                solve.iterate(&mut accuracy, STAGE.1, STAGE.0)?;
                 let next = (stage / SCALING).max(task.regularisation);
                 solve.rescale(next)?;
                 if next <= task.regularisation {
@@ -103,19 +105,19 @@ impl EntropicOracle for Streamed {
         }
         let mut left = MOST_SWEEPS;
         loop {
-            left -= solve.iterate(&mut self.accuracy, task.tolerance, left)?.min(left);
+            left -= solve.iterate(&mut accuracy, task.tolerance, left)?.min(left);
             // Exact u for this v, and the column sums that they give.
             solve.rows(Accuracy::Double)?;
             solve.columns_apart()?;
             let error = solve.true_error()?;
             let enough = error <= task.tolerance || left == 0 || task.interrupt.is_raised();
-            if enough || self.accuracy == Accuracy::Double {
+            if enough || accuracy == Accuracy::Double {
                 break;
             }
-            self.accuracy = if self.accuracy == Accuracy::Coarse { Accuracy::Fine } else { Accuracy::Double };
+            accuracy = if accuracy == Accuracy::Coarse { Accuracy::Fine } else { Accuracy::Double };
         }
         let answer = solve.measure()?;
-        self.last = Some((answer.f.clone(), answer.g.clone()));
+        self.last = Some(answer.g.clone());
         Ok(answer)
     }
 }

@@ -108,11 +108,11 @@ impl<'a> Solve<'a> {
     }
 
     /// Scales points for λ, sets v from old potentials or from g = 0, and sweeps the rows once, exactly.
-    pub(crate) fn start(&mut self, last: Option<(Array1<f64>, Array1<f64>)>, lambda: f64) -> Result<()> {
+    pub(crate) fn start(&mut self, last: Option<Array1<f64>>, lambda: f64) -> Result<()> {
         self.scale(lambda)?;
         let EntropicTask { beta, .. } = self.task;
         let level = match &last {
-            Some((_, g)) => (beta - g) / (lambda * LN_2),
+            Some(g) => (beta - g) / (lambda * LN_2),
             None => beta / (lambda * LN_2),
         };
         self.set_level(level)?;
@@ -141,8 +141,9 @@ impl<'a> Solve<'a> {
         let EntropicTask { x, y, .. } = self.task;
         let largest = |points: &Array2<f64>| points.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
         let both = 2.0 / (lambda * LN_2);
-        let (of_x, of_y) = (largest(x).max(f64::MIN_POSITIVE), largest(y).max(f64::MIN_POSITIVE));
-        let own = (both * of_y / of_x).sqrt();
+        let (of_x, of_y) = (largest(x), largest(y));
+        // Points that are all at the centre need no range.
+        let own = if of_x > 0.0 && of_y > 0.0 { (both * of_y / of_x).sqrt() } else { 1.0 };
         let stream = self.device.stream();
         for (side, points, factor) in [(&mut self.rows, x, own), (&mut self.columns, y, both / own)] {
             let scaled: Vec<f64> = points.iter().map(|x| x * factor).collect();
@@ -179,7 +180,7 @@ impl<'a> Solve<'a> {
         if !self.fits_half() {
             *accuracy = Accuracy::Double;
         }
-        let (mut best, mut since) = (f64::INFINITY, 0);
+        let (mut best, mut best_at) = (f64::INFINITY, 0);
         for sweep in 1..=most {
             self.columns(*accuracy)?;
             let look = *accuracy == Accuracy::Double || sweep % LOOK == 0 || sweep == most || sweep < LOOK;
@@ -194,11 +195,9 @@ impl<'a> Solve<'a> {
                 continue;
             }
             if error < PROGRESS * best {
-                (best, since) = (error, 0);
-            } else {
-                since += LOOK;
+                (best, best_at) = (error, sweep);
             }
-            if error <= tolerance || since >= PATIENCE || self.task.interrupt.is_raised() {
+            if error <= tolerance || sweep >= best_at + PATIENCE || self.task.interrupt.is_raised() {
                 return Ok(sweep);
             }
         }

@@ -124,6 +124,7 @@ impl<'a> Training<'a> {
         precision: Precision,
         resident: Option<bool>,
     ) -> Result<Self> {
+        let device = &device.fork()?;
         let (features, labels) = (train.features().columns(), objective.labels());
         let batch = settings.batch.min(train.rows());
         let kernel = |name| device.kernel(Source::Learning, name);
@@ -268,7 +269,8 @@ impl<'a> Training<'a> {
             rates,
             step,
             momentum,
-            decay
+            decay,
+            address(device, &room.fault)
         )?;
         if let Some(Learnt { values, first, second }) = &self.bias {
             let config = grid((labels.div_ceil(BIASES as usize), 1), BIASES, 0);

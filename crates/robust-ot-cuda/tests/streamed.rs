@@ -3,7 +3,7 @@
 mod common;
 
 use common::{device, matrix, rng};
-use ndarray::{Array1, Array2, Axis};
+use ndarray::{Array1, Array2, Axis, array};
 use rand::RngExt;
 use robust_ot::{
     EntropicAnswer, EntropicOracle, EntropicTask, Grouping, Interrupt, Measure, MetricSet, Problem, Settings,
@@ -189,4 +189,51 @@ fn an_interrupt_leaves_what_there_is() {
         .unwrap();
     assert_eq!(found.status, Status::Interrupted);
     assert!(found.lower_bound <= found.value);
+}
+
+#[test]
+fn points_at_the_centre_and_points_far_away_are_solved() {
+    let Some(device) = device("odd points") else { return };
+    let cases = [
+        (array![[0.0]], array![[-1.0], [1.0]], 0.1),
+        (array![[0.0]], array![[0.0], [1.0]], 0.01),
+        (array![[0.0], [0.3]], array![[0.0], [1.0], [7.0]], 0.4),
+        (array![[2.0, 1.0]], array![[2.0, 1.0]], 1.0),
+    ];
+    for (x, y, entropy) in cases {
+        let (source, target) = (Measure::uniform(x).unwrap(), Measure::uniform(y).unwrap());
+        let problem = Problem::new(&source, &target, MetricSet::W2).unwrap().with_entropy(entropy).unwrap();
+        let wanted = problem.solve(&Settings::default()).unwrap();
+        let oracle = Box::new(Streamed::new(&device).unwrap());
+        let found = problem.solve_on(oracle, &Settings::default(), &Interrupt::default()).unwrap();
+        let what = format!(
+            "entropy {entropy}: [{}, {}] and [{}, {}]",
+            wanted.lower_bound, wanted.value, found.lower_bound, found.value
+        );
+        assert!(found.lower_bound <= wanted.value && wanted.lower_bound <= found.value, "{what}");
+        assert!((found.value - wanted.value).abs() <= 1e-3, "{what}");
+    }
+}
+
+#[test]
+fn an_oracle_serves_one_problem_after_the_other() {
+    let Some(device) = device("another problem") else { return };
+    let mut oracle = Streamed::new(&device).unwrap();
+    for (m, n) in [(100, 100), (100, 200), (7, 30)] {
+        let (a, b) = (weights(m, false, 1), weights(n, false, 2));
+        let (x, y) = (matrix(m, 5, 3), matrix(n, 5, 4));
+        let norms = |points: &Array2<f64>| points.map_axis(Axis(1), |row| row.dot(&row));
+        let task = EntropicTask {
+            source_weights: &a,
+            target_weights: &b,
+            x: &x,
+            y: &y,
+            alpha: &norms(&x),
+            beta: &norms(&y),
+            regularisation: 0.3,
+            tolerance: 1e-6,
+            interrupt: &Interrupt::default(),
+        };
+        check(&task, &oracle.solve(&task).unwrap(), &format!("{m} × {n}"));
+    }
 }

@@ -317,3 +317,18 @@ fn rounded_products_train_nearly_alike() {
     let moved = product_rounding(&device, data.features(), exact.weights()).unwrap();
     assert!(moved < 1e-3, "{moved}");
 }
+
+#[test]
+fn threads_share_a_card() {
+    let Some(device) = device("threads") else { return };
+    let data = data(3, 4);
+    let objective =
+        Objective::mix(1.0, 1.0, robust(MetricSet::P { k: 1 }, 1, LossSettings::default())).unwrap();
+    let settings = settings(Optimizer::Adam);
+    let (alone, _) = train(&data, &objective, &settings, Some((&device, false))).unwrap();
+    std::thread::scope(|scope| {
+        let work = || train(&data, &objective, &settings, Some((&device, false))).unwrap().0;
+        let running: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        running.into_iter().for_each(|run| assert_eq!(run.join().unwrap().weights(), alone.weights()));
+    });
+}

@@ -238,27 +238,6 @@ pub fn pairwise<'py>(
     Ok((column(|pair| pair.0), column(|pair| pair.1), column(|pair| pair.2), converged))
 }
 
-/// Lower bounds of the distances of some pairs from one plain transport problem each, under the worst metric for a moment.
-#[pyfunction]
-pub fn moment_bounds<'py>(
-    py: Python<'py>,
-    points: Vec<Bound<'py, PyAny>>,
-    weights: Vec<Bound<'py, PyAny>>,
-    pairs: Vec<(usize, usize)>,
-    metric: &Bound<'py, PyTuple>,
-    solver: &Bound<'py, PyTuple>,
-    moment: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let among = Among::new(&points, &weights, &pairs, metric, solver)?;
-    let moment = matrix(moment, "moment")?;
-    let bound = |pair: &(usize, usize)| {
-        let problem = among.problem(*pair)?;
-        problem.bound_at(&moment, &among.settings).map_err(|error| (*pair, error))
-    };
-    let found = run(py, |_| pairs.par_iter().map(bound).collect::<Result<Vec<f64>, _>>())?;
-    Ok(found.map_err(about_pair)?.into_pyarray(py))
-}
-
 /// Refuses what is no measure.
 #[pyfunction]
 pub fn check_measure(points: &Bound<'_, PyAny>, weights: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {

@@ -27,7 +27,7 @@ mod _core {
     #[pymodule_export]
     use crate::cuda_loss::CudaLoss;
     #[pymodule_export]
-    use crate::distance::{check_measure, distance, moment_bounds, pairwise};
+    use crate::distance::{check_measure, distance, pairwise};
     #[pymodule_export]
     use crate::fit::fit;
     #[pymodule_export]

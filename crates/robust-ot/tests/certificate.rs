@@ -243,30 +243,6 @@ fn relaxed_bounds_are_bounds() {
 }
 
 #[test]
-fn bounds_at_any_moment_are_bounds_and_tight_at_the_right_one() {
-    for (seed, set) in
-        [MetricSet::W2, MetricSet::P { k: 2 }, MetricSet::Features { lambda: 0.5 }].into_iter().enumerate()
-    {
-        for entropy in [0.0, 0.2] {
-            let (source, target) = (measure(9, 4, seed as u64), measure(7, 4, seed as u64 + 1));
-            let problem = Problem::new(&source, &target, set.clone()).unwrap().with_entropy(entropy).unwrap();
-            let found = accurate(&problem);
-            for other in 0..5 {
-                let elsewhere = Problem::new(&measure(5, 4, 50 + other), &target, set.clone()).unwrap();
-                let bound = problem.bound_at(&accurate(&elsewhere).moment, &Settings::default()).unwrap();
-                assert!(bound <= found.value, "{set:?} {entropy}: {bound} > {}", found.value);
-            }
-            let tight = problem.bound_at(&found.moment, &Settings::default()).unwrap();
-            assert!(
-                found.value - tight <= 1e-2 * found.transport_cost,
-                "{set:?} {entropy}: {tight}, {}",
-                found.value
-            );
-        }
-    }
-}
-
-#[test]
 fn a_relaxed_bound_of_one_point_is_the_distance() {
     let (source, target) = (measure(6, 3, 1), Measure::uniform(array![[2.0, 0.0, 1.0]]).unwrap());
     for set in sets(3) {

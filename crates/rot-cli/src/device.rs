@@ -98,8 +98,10 @@ impl DeviceChoice {
         match (self, unfit) {
             (Self::Cuda(_), Some(why)) => Err(Failure::Input(format!("--device {self}: {why}"))),
             (Self::Cuda(index), None) => open(index).map(Some),
-            // A card that does not open is no card.
-            (Self::Auto, None) if work.0 >= WORTH_IT && Device::count() > 0 => Ok(open(0).ok()),
+            // A card that does not open, or lacks what computing needs, is no card.
+            (Self::Auto, None) if work.0 >= WORTH_IT && Device::count() > 0 => {
+                Ok(open(0).ok().filter(|device| device.check().is_ok()))
+            }
             _ => Ok(None),
         }
     }
@@ -107,14 +109,16 @@ impl DeviceChoice {
 
 /// Opened once a process: compiling kernels and waking the card take a while.
 fn open(index: usize) -> Result<Device, Failure> {
-    static OPENED: Mutex<Option<HashMap<usize, Device>>> = Mutex::new(None);
+    // A forked process cannot use what its parent has opened.
+    static OPENED: Mutex<Option<HashMap<(u32, usize), Device>>> = Mutex::new(None);
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     let opened = opened.get_or_insert_default();
-    if let Some(device) = opened.get(&index) {
+    let key = (std::process::id(), index);
+    if let Some(device) = opened.get(&key) {
         return Ok(device.clone());
     }
     let device = Device::open(index, cache_folder().as_deref())?;
-    opened.insert(index, device.clone());
+    opened.insert(key, device.clone());
     Ok(device)
 }
 

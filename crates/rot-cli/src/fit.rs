@@ -158,6 +158,9 @@ impl FitOptions {
         if let Some(device) = &device {
             let precision = self.training.precision.into();
             let engine = Training::new(device, &train, &objective, &settings, precision)?;
+            if engine.is_streamed() {
+                notes.push("the training set does not fit on the card, and is streamed to it".to_owned());
+            }
             trainer = trainer.with_engine(Box::new(engine))?;
         }
         watch.begin(&mut trainer)?;

@@ -29,6 +29,7 @@ mod picture;
 mod predict;
 mod protocol;
 mod raw_samples;
+mod ray;
 mod report;
 mod reproduce;
 mod run_folder;

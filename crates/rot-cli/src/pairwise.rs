@@ -25,6 +25,7 @@ use crate::metric_options::{Metric, MetricOptions};
 use crate::options::{SolverOptions, TextOptions};
 use crate::output::{TABLE_STYLE, check_distinct, check_writable, write_matrix};
 use crate::picture::{Heatmap, save};
+use crate::ray::{FromRay, solve_on_ray};
 use crate::signal::interrupt;
 
 /// Matrices up to this size are printed.
@@ -48,6 +49,9 @@ pub struct Pairwise {
     solver: SolverOptions,
     #[command(flatten)]
     device: DeviceOptions,
+    /// Solve the pairs on the Ray cluster at this address (host:port, auto or local), through the Python package
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "device", help_heading = "Device")]
+    ray: Option<String>,
     /// Write the matrix: .csv or .tsv with labels, or .npy
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     out: Option<PathBuf>,
@@ -97,8 +101,12 @@ impl Pairwise {
         let inputs = read_all(&self.files, self.text.embeddings.as_deref(), &weights)?;
         let points = inputs.iter().map(|input| input.measure.len()).sum::<usize>() as f64;
         let work = Work::of_pairs(0.5 * points * points, inputs[0].measure.dim());
-        let device = self.device.device.open(work, unfit_plans(metric.entropy()))?;
+        let device = match self.ray {
+            None => self.device.device.open(work, unfit_plans(metric.entropy()))?,
+            Some(_) => None,
+        };
         let distances = match &device {
+            _ if self.ray.is_some() => self.solve_on_ray(&inputs, &metric, &settings)?,
             None => solve_all(&inputs, &metric, &settings, &interrupt())?,
             Some(device) => solve_all_on(device, &inputs, &metric, &settings, &interrupt())?,
         };
@@ -126,6 +134,29 @@ impl Pairwise {
         Ok(())
     }
 
+    fn solve_on_ray(
+        &self,
+        inputs: &[Input],
+        metric: &Metric,
+        settings: &Settings,
+    ) -> Result<Distances, Failure> {
+        let start = Instant::now();
+        let grouping = metric.grouping(same_dim(inputs)?)?;
+        let address = self.ray.as_deref().unwrap_or_default();
+        let FromRay { matrix, lower_bounds, relative_gap, unfinished } =
+            solve_on_ray(address, inputs, metric, (&grouping, settings), &interrupt())?;
+        Ok(Distances {
+            labels: labels(inputs),
+            matrix,
+            lower_bounds,
+            relative_gap,
+            unfinished,
+            not_stored: 0,
+            memory: settings.memory,
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+
     fn print_json(
         &self,
         distances: &Distances,
@@ -145,7 +176,8 @@ impl Pairwise {
         object.insert("not_stored".into(), json!(distances.not_stored));
         object.insert("memory_a_pair".into(), json!(distances.memory));
         object.insert("seconds".into(), json!(distances.seconds));
-        object.insert("device".into(), json!(device_name(device)));
+        let place = self.ray.as_ref().map(|address| format!("ray {address}"));
+        object.insert("device".into(), json!(place.unwrap_or_else(|| device_name(device))));
         metric.describe(&mut object);
         self.solver.describe(&mut object);
         writeln!(io::stdout().lock(), "{}", Value::Object(object))?;

@@ -91,3 +91,24 @@ fn the_demo_shows_what_it_says() {
     assert!(ratio("wednesday is ") > 2.0, "{text}");
     assert!(text.contains("vibration 50 %, current 43 %"), "{text}");
 }
+
+#[test]
+fn a_cluster_needs_the_python_package() {
+    let s = Scratch::new();
+    let run = |python: &str| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_rot"))
+            .current_dir(s.path(""))
+            .env("ROBUST_OT_PYTHON", python)
+            .args(["pairwise", "a.csv", "b.csv", "--ray", "local"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // No Python, and one that cannot load the package.
+    for python in ["no-such-python", "false"] {
+        let error = run(python);
+        assert!(error.contains("pip install 'robust-ot[ray]'") && error.contains(python), "{error}");
+    }
+    s.refusal("pairwise a.csv b.csv --ray local --device cpu");
+}

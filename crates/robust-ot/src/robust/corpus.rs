@@ -94,6 +94,12 @@ impl Corpus {
         &self.members[measure].weights
     }
 
+    /// Half-way between the means of two measures.
+    pub(super) fn centre(&self, first: usize, second: usize) -> Array1<f64> {
+        let mean = (&self.members[first].mean + &self.members[second].mean) * 0.5;
+        mean.index_axis_move(Axis(0), 0)
+    }
+
     /// What a pair comes to in r × r.
     pub(super) fn frame(&self, first: usize, second: usize) -> Frame {
         let (source, target) = (&self.members[first], &self.members[second]);

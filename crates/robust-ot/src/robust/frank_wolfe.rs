@@ -78,10 +78,11 @@ fn choose_oracle(
     let (a, b) = (source_weights.to_vec(), target_weights.to_vec());
     let most = entropy * ((a.len() * b.len()) as f64).ln();
     let seen = |scale: f64| most > UNSEEN * settings.tol_gap_rel * scale;
-    let make = || match device {
-        Some(device) if *entropy > 0.0 => Ok(Oracle::on(device, &a, &b, *entropy)),
-        _ => Oracle::within(settings.memory, &a, &b, *entropy),
-    };
+    // What was asked for on a device is done there, however little its entropy can be seen.
+    if let Some(device) = device.filter(|_| *entropy > 0.0) {
+        return Ok((Oracle::on(device, &a, &b, *entropy), 0));
+    }
+    let make = || Oracle::within(settings.memory, &a, &b, *entropy);
     if *entropy == 0.0 || seen(inner(metric, maps.independent_moment())) {
         return Ok((make()?, 0));
     }

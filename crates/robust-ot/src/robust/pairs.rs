@@ -83,7 +83,7 @@ pub struct PairDistance {
     pub status: Status,
     /// Calls of the oracle.
     pub iterations: usize,
-    /// Whether the device took too long over it, so that the processor solved it.
+    /// Whether the device took too long over it or ran out of digits, so that the processor solved it.
     pub by_processor: bool,
 }
 
@@ -165,6 +165,7 @@ fn solve_some(
         }
     }
     progress(pairs.len() - active.len());
+    let mut stalled = Vec::new();
     for round in 0..ROUNDS {
         if active.is_empty() {
             break;
@@ -193,6 +194,8 @@ fn solve_some(
             let slot = pair.slot;
             match status {
                 Ok(None) => active.push(pair),
+                // Around the centre of all measures its digits are spent; around its own there are more.
+                Ok(Some(Status::Stalled)) => stalled.push(slot),
                 Ok(Some(status)) => found[slot] = Some(Ok(pair.distance(status))),
                 Err(error) => found[slot] = Some(Err(error)),
             }
@@ -200,7 +203,7 @@ fn solve_some(
         }
         progress(done);
     }
-    let left: Vec<usize> = active.into_iter().map(|pair| pair.slot).collect();
+    let left: Vec<usize> = active.into_iter().map(|pair| pair.slot).chain(stalled).collect();
     let solved: Vec<_> = left
         .par_iter()
         .map(|&slot| by_processor(corpus, pairs[slot], set, entropy, settings, interrupt))

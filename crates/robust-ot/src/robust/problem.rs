@@ -79,7 +79,9 @@ impl Problem {
     ) -> Self {
         let (source_weights, target_weights) =
             (corpus.weights(first).clone(), corpus.weights(second).clone());
-        let (source, target) = (corpus.points(first).clone(), corpus.points(second).clone());
+        // Around a centre of their own, so that being far from the others costs no digits.
+        let centre = corpus.centre(first, second);
+        let (source, target) = (corpus.points(first) - &centre, corpus.points(second) - &centre);
         let maps =
             Displacements::from_layout(source, target, corpus.size(), &source_weights, &target_weights);
         Self { maps: Arc::new(maps), source_weights, target_weights, set: set.clone(), entropy, span: None }
@@ -126,8 +128,7 @@ impl Problem {
         self.minimise(room, settings, None, interrupt)
     }
 
-    /// Solves with the plain entropic problems on another device; where there is no entropy, or too little of it to be seen, none
-    /// goes there.
+    /// Solves with the plain entropic problems on another device; where there is no entropy, none goes there.
     ///
     /// # Errors
     /// When a setting is out of range, the metric is not representable, or the device fails.

@@ -3,49 +3,12 @@
 //! $$W \ge \max\Bigl( \sum_i a_i \min_j C(M)_{ij},\ \sum_j b_j \min_i C(M)_{ij} \Bigr) - \mathrm{penalty}(M)
 //!   - \lambda_\gamma \bigl( H(a) + H(b) \bigr).$$
 
-use ndarray::{Array1, Array2, ArrayView1, Axis};
+use ndarray::{Array1, ArrayView1, Axis};
 
-use super::oracle::Oracle;
 use super::problem::Problem;
-use super::settings::Settings;
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
+use crate::error::Result;
 
 impl Problem {
-    /// A lower bound of the optimum from one plain transport problem, under the worst metric for this moment:
-    /// $W \ge \min_\gamma \langle C(M), \gamma\rangle + \lambda_\gamma \Omega(\gamma) - \mathrm{penalty}(M)$ for any M of the set. With the
-    /// moment of a similar problem's plan it is nearly the optimum, at the price of one oracle call.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use robust_ot::{Measure, MetricSet, Problem, Settings};
-    ///
-    /// let cloud = |shift: f64| Measure::uniform(array![[shift, 0.0], [1.0, shift], [0.3, 0.2]]);
-    /// let set = MetricSet::P { k: 1 };
-    /// let known = Problem::new(&cloud(0.0)?, &cloud(1.0)?, set.clone())?.solve(&Settings::default())?;
-    /// let problem = Problem::new(&cloud(0.0)?, &cloud(1.1)?, set)?;
-    /// let bound = problem.bound_at(&known.moment, &Settings::default())?;
-    /// let value = problem.solve(&Settings::default())?.value;
-    /// assert!(0.9 * value < bound && bound <= value);
-    /// # Ok::<(), robust_ot::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// When the moment is not r × r, or the metric is not representable there.
-    pub fn bound_at(&self, moment: &Array2<f64>, settings: &Settings) -> Result<f64> {
-        let size = self.maps.size();
-        if moment.dim() != (size, size) {
-            let found = format!("{} × {}", moment.nrows(), moment.ncols());
-            return Err(Error::Shape { name: "the moment", expected: format!("{size} × {size}"), found });
-        }
-        let worst = self.set.evaluate(moment)?;
-        let penalty = self.set.penalty(moment, &worst);
-        let (a, b) = (self.source_weights.to_vec(), self.target_weights.to_vec());
-        let mut oracle = Oracle::within(settings.memory, &a, &b, self.entropy)?;
-        let weights = (&self.source_weights, &self.target_weights);
-        Ok(oracle.call(&self.maps, weights, &worst.metric, &Interrupt::default())?.dual - penalty)
-    }
-
     /// A lower bound of the optimum from nearest neighbours under the worst metric of the independent plan: one matrix of
     /// costs, and no solve. For leaving out pairs that cannot be near.
     ///
