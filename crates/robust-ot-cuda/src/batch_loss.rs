@@ -81,6 +81,7 @@ impl BatchLoss {
     /// # Errors
     /// When the metric set or the settings are not for the device, or it has no room.
     pub fn new(device: &Device, loss: &RobustLoss<f32>) -> Result<Self> {
+        let _turn = device.turn();
         let device = &device.fork()?;
         let can_fail = matches!(
             loss.geometry().set,
@@ -109,6 +110,7 @@ impl BatchLoss {
     #[allow(unsafe_code)]
     pub unsafe fn enqueue(&mut self, stream: u64, targets: &Targets, batch: BatchAddresses) -> Result<()> {
         let device = self.device.clone();
+        let _turn = device.turn();
         let failed = |error| device.failed("a batch", error);
         let (rows, mut lines, mut most) = (targets.rows(), Vec::new(), 0);
         if rows == 0 {

@@ -27,7 +27,8 @@ pub enum Precision {
 
 /// Products on the stream of one device.
 pub(crate) struct Blas {
-    handle: CudaBlas,
+    /// There until it is given back.
+    handle: Option<CudaBlas>,
     device: Device,
     /// Held for as long as cuBLAS knows its address.
     _room: CudaSlice<u8>,
@@ -87,16 +88,28 @@ impl Blas {
             ));
         }
         let room = stream.alloc_zeros::<u8>(ROOM).map_err(|error| device.failed("room for cuBLAS", error))?;
-        let blas = CudaBlas::new(stream.clone()).map_err(|error| refusal(device, error))?;
+        let unused = device.handles().pop();
+        let blas = match unused {
+            None => CudaBlas::new(stream.clone()).map_err(|error| refusal(device, error))?,
+            Some(mut blas) => {
+                // SAFETY: nobody else has the handle, and the stream is one of its card's.
+                unsafe { blas.set_stream(stream.clone()) }.map_err(|error| refusal(device, error))?;
+                blas
+            }
+        };
         let address = room.device_ptr(stream).0;
         // SAFETY: the handle is alive, and so is the room for as long as it.
         unsafe {
             let set = sys::cublasSetWorkspace_v2(*blas.handle(), address as *mut _, ROOM);
             set.result().map_err(|error| refusal(device, error))?;
         }
-        let found = Self { handle: blas, device: device.clone(), _room: room };
+        let found = Self { handle: Some(blas), device: device.clone(), _room: room };
         found.set_precision(precision)?;
         Ok(found)
+    }
+
+    fn raw(&self) -> sys::cublasHandle_t {
+        self.handle.as_ref().map_or(std::ptr::null_mut(), |handle| *handle.handle())
     }
 
     #[allow(unsafe_code)]
@@ -106,7 +119,7 @@ impl Blas {
             Precision::Tf32 => sys::cublasMath_t::CUBLAS_TF32_TENSOR_OP_MATH,
         };
         // SAFETY: the handle is alive.
-        unsafe { sys::cublasSetMathMode(*self.handle.handle(), mode).result() }
+        unsafe { sys::cublasSetMathMode(self.raw(), mode).result() }
             .map_err(|error| refusal(&self.device, error))
     }
 
@@ -123,7 +136,7 @@ impl Blas {
         // SAFETY: the addresses are those of buffers at least as large as their shapes, and the handle is alive.
         unsafe {
             sys::cublasSgemm_v2(
-                *self.handle.handle(),
+                self.raw(),
                 b.operation(),
                 a.operation(),
                 n as i32,
@@ -146,4 +159,10 @@ impl Blas {
 
 fn refusal(device: &Device, error: CublasError) -> Error {
     device.refusal(format!("cuBLAS: {error:?}"))
+}
+
+impl Drop for Blas {
+    fn drop(&mut self) {
+        self.device.handles().extend(self.handle.take());
+    }
 }

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use cudarc::cublas::CudaBlas;
 use cudarc::driver::{self, CudaContext, CudaFunction, CudaModule, CudaStream, DriverError, sys};
 use cudarc::nvrtc::Ptx;
 use robust_ot::{Error, Result};
@@ -41,6 +42,10 @@ struct Card {
     modules: [OnceLock<Arc<CudaModule>>; Source::COUNT],
     /// Only one thread compiles.
     compiling: Mutex<()>,
+    /// Whose turn it is; see [`Device::turn`].
+    turn: Mutex<()>,
+    /// Handles of cuBLAS that nobody uses: to destroy one waits for the whole card, which would spoil what another thread captures.
+    handles: Mutex<Vec<CudaBlas>>,
 }
 
 impl fmt::Debug for Device {
@@ -108,6 +113,8 @@ impl Device {
                 cache: cache.map(Path::to_path_buf),
                 modules: std::array::from_fn(|_| OnceLock::new()),
                 compiling: Mutex::new(()),
+                turn: Mutex::new(()),
+                handles: Mutex::new(Vec::new()),
             };
             Ok(Self { card: Arc::new(card), stream })
         };
@@ -125,8 +132,17 @@ impl Device {
         Ok(device)
     }
 
-    /// Another handle of the same card, whose work is put on a stream of its own: what one thread captures or waits for is not
-    /// mixed with what others do.
+    /// Threads share a card by turns: much of CUDA (memory, modules, cuBLAS) may not be used while another thread captures a graph.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.card.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Handles of cuBLAS to take from and to give back to.
+    pub(crate) fn handles(&self) -> MutexGuard<'_, Vec<CudaBlas>> {
+        self.card.handles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another handle of the same card, whose work is put on a stream of its own.
     ///
     /// # Errors
     /// When the card does not answer.
@@ -140,6 +156,7 @@ impl Device {
     /// # Errors
     /// With what is missing.
     pub fn check(&self) -> Result<()> {
+        let _turn = self.turn();
         for (source, kernel) in [
             (Source::Learning, "next_step"),
             (Source::Transport, "join_sweep"),
@@ -195,7 +212,7 @@ impl Device {
         let module = if let Some(module) = slot.get() {
             module
         } else {
-            let _one = compiling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _one = compiling.lock().unwrap_or_else(PoisonError::into_inner);
             if slot.get().is_none() {
                 let binary = compile::binary(source, *capability, cache.as_deref())
                     .map_err(|problem| self.refusal(problem))?;

@@ -36,6 +36,7 @@ pub fn logits(
     weights: ArrayView2<f32>,
     bias: Option<&[f32]>,
 ) -> Result<Array2<f32>> {
+    let _turn = device.turn();
     let device = &device.fork()?;
     let weights = weights.as_standard_layout();
     let numbers = weights.as_slice().unwrap_or_default();
@@ -69,6 +70,7 @@ pub fn logits(
 /// # Errors
 /// When the device has no room or fails.
 pub fn product_rounding(device: &Device, features: &Features, weights: ArrayView2<f32>) -> Result<f64> {
+    let _turn = device.turn();
     let device = &device.fork()?;
     let some: Vec<usize> = (0..features.rows().min(MEASURED_ROWS)).collect();
     let features = features.select(&some);

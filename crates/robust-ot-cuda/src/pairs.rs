@@ -104,6 +104,7 @@ impl Pairs {
     /// # Errors
     /// When the device has no room.
     pub fn new(device: &Device, corpus: &Corpus) -> Result<Self> {
+        let _turn = device.turn();
         let device = &device.fork()?;
         let (dim, size) = (corpus.dim(), corpus.size());
         let (mut points, mut weights, mut starts) = (Vec::new(), Vec::new(), vec![0_u32]);
@@ -157,6 +158,7 @@ impl Pairs {
 impl PairOracle for Pairs {
     fn solve(&mut self, round: &PairRound<'_>) -> Result<PairAnswers> {
         let device = &self.device;
+        let _turn = device.turn();
         let stream = device.stream();
         let (count, square) = (round.pairs.len(), self.size * self.size);
         let room = 8 * (round.most * self.most + count * (2 * square + 4));

@@ -188,6 +188,16 @@ impl<'a> RowStore<'a> {
     }
 }
 
+impl Drop for RowStore<'_> {
+    /// To free pinned memory waits for the card.
+    fn drop(&mut self) {
+        if let Place::Streamed(streamed) = &mut self.place {
+            let _turn = self.device.turn();
+            streamed.buffers.clear();
+        }
+    }
+}
+
 impl<'a> Streamed<'a> {
     #[allow(unsafe_code)]
     fn new(device: &Device, features: &'a Features, batch: usize) -> Result<Self> {

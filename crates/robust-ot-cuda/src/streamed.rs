@@ -49,6 +49,7 @@ impl Streamed {
     /// # Errors
     /// When the kernels do not compile.
     pub fn new(device: &Device) -> Result<Self> {
+        let _turn = device.turn();
         let device = device.fork()?;
         let kernels = Kernels::new(&device)?;
         Ok(Self { device, kernels, last: None })
@@ -60,6 +61,7 @@ impl Streamed {
     /// # Errors
     /// When the device fails.
     pub fn time_sweeps(&self, task: &EntropicTask<'_>, count: usize, fine: bool) -> Result<f64> {
+        let _turn = self.device.turn();
         let mut solve = Solve::new(&self.device, &self.kernels, *task)?;
         let accuracy = if fine { Accuracy::Fine } else { Accuracy::Coarse };
         solve.start(None, task.regularisation)?;
@@ -80,6 +82,8 @@ impl Streamed {
 
 impl EntropicOracle for Streamed {
     fn solve(&mut self, task: &EntropicTask<'_>) -> Result<EntropicAnswer> {
+        let device = self.device.clone();
+        let _turn = device.turn();
         let mut solve = Solve::new(&self.device, &self.kernels, *task)?;
         let largest = {
             let top = |norms: &Array1<f64>| norms.fold(0.0_f64, |top, x| top.max(*x)).sqrt();

@@ -124,6 +124,7 @@ impl<'a> Training<'a> {
         precision: Precision,
         resident: Option<bool>,
     ) -> Result<Self> {
+        let _turn = device.turn();
         let device = &device.fork()?;
         let (features, labels) = (train.features().columns(), objective.labels());
         let batch = settings.batch.min(train.rows());
@@ -143,10 +144,12 @@ impl<'a> Training<'a> {
         let room = Room::new(device, train, objective, settings, batch)?;
         // A batch of the robust loss takes some lines of L numbers; the rest is small.
         let lines = if loss.is_some() { 3 * 4 * batch * truth.most * labels } else { 0 };
+        let blas = Blas::new(device, precision)?;
+        // Last: to drop it takes a turn of its own.
         let store = RowStore::new(device, train.features(), batch, lines, resident)?;
         Ok(Self {
             device: device.clone(),
-            blas: Blas::new(device, precision)?,
+            blas,
             objective,
             settings: settings.clone(),
             train,
@@ -348,6 +351,8 @@ impl<'a> Training<'a> {
 
 impl Engine for Training<'_> {
     fn upload(&mut self, weights: &Parameters, bias: Option<&Parameters>) -> Result<()> {
+        let device = self.device.clone();
+        let _turn = device.turn();
         self.weights.upload(&self.device, weights)?;
         match (&mut self.bias, bias) {
             (Some(own), Some(bias)) => own.upload(&self.device, bias),
@@ -356,6 +361,7 @@ impl Engine for Training<'_> {
     }
 
     fn download(&mut self, weights: &mut Parameters, bias: Option<&mut Parameters>) -> Result<()> {
+        let _turn = self.device.turn();
         self.weights.download(&self.device, weights)?;
         match (&self.bias, bias) {
             (Some(own), Some(bias)) => own.download(&self.device, bias),
@@ -365,8 +371,9 @@ impl Engine for Training<'_> {
 
     fn epoch(&mut self, work: EpochWork<'_>) -> Result<Option<Vec<f64>>> {
         let EpochWork { number, order, steps, interrupt, progress } = work;
-        let shapes = self.shapes(order)?;
         let device = self.device.clone();
+        let _turn = device.turn();
+        let shapes = self.shapes(order)?;
         let stream = device.stream();
         let failed = |error| device.failed("an epoch", error);
         let rates: Vec<Rates> = steps.iter().map(rates_of).collect();
@@ -394,6 +401,7 @@ impl Engine for Training<'_> {
     }
 
     fn logits(&mut self, features: &Features) -> Result<Array2<f32>> {
+        let _turn = self.device.turn();
         let labels = self.objective.labels();
         let mut found = logits_by(&self.device, &self.blas, features, &self.weights.values, labels)?;
         if let Some(bias) = &self.bias {
