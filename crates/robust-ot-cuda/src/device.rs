@@ -33,7 +33,12 @@ pub struct Device {
     stream: Arc<CudaStream>,
 }
 
+/// The cards of this process, each opened once and for good: its kernels are compiled, and whose turn it is is one matter.
+static CARDS: Mutex<Vec<Arc<Card>>> = Mutex::new(Vec::new());
+
 struct Card {
+    /// A forked process cannot use what its parent has opened.
+    process: u32,
     index: usize,
     name: String,
     capability: (i32, i32),
@@ -69,7 +74,7 @@ impl Device {
         if present { CudaContext::device_count().map_or(0, |count| count.max(0) as usize) } else { 0 }
     }
 
-    /// Opens the card of this number. Compiled kernels are kept in the folder, if one is given.
+    /// Opens the card of this number, or takes the one that is open. Kernels that it compiles are kept in the folder, if one is given.
     ///
     /// # Errors
     /// When there is no driver, it is too old, or there is no such card.
@@ -97,6 +102,15 @@ impl Device {
         if index >= count {
             return refuse(format!("the number of a card must be below {count}, the cards there are"));
         }
+        let process = std::process::id();
+        let mut cards = CARDS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(card) = cards.iter().find(|card| (card.process, card.index) == (process, index)) {
+            let stream = card.context.new_stream();
+            return stream.map_or_else(
+                |error| refuse(describe(error)),
+                |stream| Ok(Self { card: card.clone(), stream }),
+            );
+        }
         let open = || -> std::result::Result<Self, DriverError> {
             let context = CudaContext::new(index)?;
             // SAFETY: all work of a device is on its one stream, or ordered with it by hand, so that no event is needed between buffers.
@@ -106,6 +120,7 @@ impl Device {
             }
             let stream = context.new_stream()?;
             let card = Card {
+                process,
                 index,
                 name: context.name()?,
                 capability: context.compute_capability()?,
@@ -129,6 +144,7 @@ impl Device {
                 OLDEST_CARD.0, OLDEST_CARD.1, device.card.name
             ));
         }
+        cards.push(device.card.clone());
         Ok(device)
     }
 

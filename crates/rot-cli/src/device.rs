@@ -1,11 +1,9 @@
 //! Where to compute: the processor, or a CUDA device.
 
-use std::collections::HashMap;
 use std::env;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use ndarray::Array2;
@@ -97,29 +95,14 @@ impl DeviceChoice {
     pub fn open(self, work: Work, unfit: Option<String>) -> Result<Option<Device>, Failure> {
         match (self, unfit) {
             (Self::Cuda(_), Some(why)) => Err(Failure::Input(format!("--device {self}: {why}"))),
-            (Self::Cuda(index), None) => open(index).map(Some),
+            (Self::Cuda(index), None) => Ok(Some(Device::open(index, cache_folder().as_deref())?)),
             // A card that does not open, or lacks what computing needs, is no card.
             (Self::Auto, None) if work.0 >= WORTH_IT && Device::count() > 0 => {
-                Ok(open(0).ok().filter(|device| device.check().is_ok()))
+                Ok(Device::open(0, cache_folder().as_deref()).ok().filter(|device| device.check().is_ok()))
             }
             _ => Ok(None),
         }
     }
-}
-
-/// Opened once a process: compiling kernels and waking the card take a while.
-fn open(index: usize) -> Result<Device, Failure> {
-    // A forked process cannot use what its parent has opened.
-    static OPENED: Mutex<Option<HashMap<(u32, usize), Device>>> = Mutex::new(None);
-    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    let opened = opened.get_or_insert_default();
-    let key = (std::process::id(), index);
-    if let Some(device) = opened.get(&key) {
-        return Ok(device.clone());
-    }
-    let device = Device::open(index, cache_folder().as_deref())?;
-    opened.insert(key, device.clone());
-    Ok(device)
 }
 
 /// Where compiled kernels are kept.
