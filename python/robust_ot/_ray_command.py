@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ def main(folder: Path) -> int:
     if keywords.get("prior") == "prior.npy":
         keywords["prior"] = np.load(folder / "prior.npy")
     try:
-        ray.init(address=task["address"], log_to_driver=False, logging_level="ERROR")
+        ray.init(address=task["address"], log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         print(f"robust_ot: no Ray cluster at {task['address']}: {error}", file=sys.stderr)
         return 1
