@@ -11,7 +11,7 @@ test: test-rust test-python
 
 # Optimised, with debug assertions and overflow checks on; see [profile.test]. Kernels are compiled by the NVRTC of PyPI.
 test-rust: $(VENV)/ready
-	NEEDS_NVRTC=1 LD_LIBRARY_PATH="$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu*/lib):$$LD_LIBRARY_PATH" \
+	NEEDS_NVRTC=1 LD_LIBRARY_PATH="$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu[0-9]*/lib):$$LD_LIBRARY_PATH" \
 		cargo test --workspace --locked
 
 # The wheel in an environment of its own. Tests of torch run where it is importable: $(VENV)/bin/pip install torch
