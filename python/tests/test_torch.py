@@ -11,6 +11,12 @@ from robust_ot.torch import RobustOTLoss
 ACCURATE = {"fw_iterations": 200, "sinkhorn_iterations": 2000, "tolerance": 1e-13, "entropy": 0.3}
 
 
+@pytest.fixture(autouse=True)
+def same_numbers():
+    """Draw the same predictions every time: differences of a loss are rough where a probability is next to nothing."""
+    torch.manual_seed(0)
+
+
 def vectors(rng, labels=5, dim=4):
     return rng.normal(size=(labels, dim))
 
