@@ -1,8 +1,9 @@
 //! A model that goes on learning, for `partial_fit`.
 
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use robust_ot::learn::{About, Learner as Learning};
+use robust_ot::learn::{About, Dataset, Gradient, Learner as Learning};
 
 use crate::arrays::matrix;
 use crate::error::{from_command, from_library};
@@ -60,12 +61,40 @@ impl Learner {
         let rows = dataset(x, self.label_names.len(), &truth)?;
         let learnt = run(x.py(), |interrupt| self.learning.learn(&rows, interrupt))?;
         learnt.map_err(|error| from_library("X", error))?;
-        if self.about.threshold.is_some() {
-            let model = self.model()?.model;
-            let found = run(x.py(), |_| rot_cli::answer_threshold(&model, &rows))?.map_err(from_command)?;
-            self.about.threshold = found.or(self.about.threshold);
-        }
-        Ok(())
+        self.choose_threshold(x.py(), &rows)
+    }
+
+    /// Slopes in weights and then biases, summed over some rows, and the losses, summed.
+    fn gradient<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        truth: Arrays<'py>,
+    ) -> PyResult<(Bound<'py, PyArray1<f32>>, f64)> {
+        let rows = dataset(x, self.label_names.len(), &truth)?;
+        let found = run(x.py(), |_| self.learning.gradient(&rows))?;
+        let Gradient { mut weights, bias, loss, .. } = found.map_err(|error| from_library("X", error))?;
+        weights.extend(bias);
+        Ok((weights.into_pyarray(x.py()), loss))
+    }
+
+    /// One step with the slopes of so many rows.
+    fn step(&mut self, slopes: &Bound<'_, PyArray1<f32>>, rows: usize) -> PyResult<()> {
+        let mut weights = slopes.readonly().as_array().to_vec();
+        let count = self.learning.weights();
+        let bias = if count <= weights.len() { weights.split_off(count) } else { Vec::new() };
+        let gradient = Gradient { weights, bias, loss: 0.0, rows };
+        run(slopes.py(), |_| self.learning.step(&gradient))?.map_err(|error| from_library("X", error))
+    }
+
+    /// Ends a pass that was made step by step.
+    fn end_pass(&mut self, loss: f64, seconds: f64) {
+        self.learning.end_pass(loss, seconds);
+    }
+
+    /// Chooses by some rows from which probability on a label counts, where rows may have several.
+    fn settle<'py>(&mut self, x: &Bound<'py, PyAny>, truth: Arrays<'py>) -> PyResult<()> {
+        let rows = dataset(x, self.label_names.len(), &truth)?;
+        self.choose_threshold(x.py(), &rows)
     }
 
     /// The model as it stands.
@@ -87,5 +116,16 @@ impl Learner {
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.learning.to_bytes().map_err(|error| from_library("", error))?;
         Ok(PyBytes::new(py, &bytes))
+    }
+}
+
+impl Learner {
+    fn choose_threshold(&mut self, py: Python<'_>, rows: &Dataset) -> PyResult<()> {
+        if self.about.threshold.is_some() {
+            let model = self.model()?.model;
+            let found = run(py, |_| rot_cli::answer_threshold(&model, rows))?.map_err(from_command)?;
+            self.about.threshold = found.or(self.about.threshold);
+        }
+        Ok(())
     }
 }

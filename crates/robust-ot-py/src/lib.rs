@@ -19,6 +19,10 @@ mod vectors;
 
 use pyo3::prelude::*;
 
+/// The system's hands pages back between solves and faults them in again for the next.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What the Python package is made of; its own functions are in the modules around this one.
 #[pymodule]
 mod _core {

@@ -2,7 +2,7 @@
 //! large coordinates keeps its digits. Affordable for sparse plans always, for whole cost matrices when they are small.
 
 use ndarray::parallel::prelude::*;
-use ndarray::{Array2, Axis};
+use ndarray::{Array2, Axis, Zip, s};
 
 use crate::displacement::{Displacements, by_slots, symmetrised};
 use crate::linalg::product_into;
@@ -20,14 +20,15 @@ impl Displacements {
         let width = source.ncols();
         let mut moment = Array2::zeros((groups, groups));
         let mut part = Array2::zeros((groups, groups));
+        let mut differences = Array2::zeros((plan.len().min(ENTRIES_A_BLOCK), width));
         for block in plan.chunks(ENTRIES_A_BLOCK) {
-            let mut differences = Array2::zeros((block.len(), width));
-            for (mut difference, entry) in differences.axis_iter_mut(Axis(0)).zip(block) {
+            let mut differences = differences.slice_mut(s![..block.len(), ..]);
+            for (mut difference, entry) in differences.outer_iter_mut().zip(block) {
                 let scale = entry.mass.sqrt();
-                let ends = source.row(entry.row).into_iter().zip(target.row(entry.column));
-                difference.iter_mut().zip(ends).for_each(|(d, (s, t))| *d = scale * (s - t));
+                let (source, target) = (source.row(entry.row), target.row(entry.column));
+                Zip::from(&mut difference).and(&source).and(&target).for_each(|d, s, t| *d = scale * (s - t));
             }
-            let differences = by_slots(&differences, groups);
+            let differences = by_slots(differences.view(), groups);
             product_into(part.view_mut(), differences.t(), differences);
             moment += &part;
         }

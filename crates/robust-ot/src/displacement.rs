@@ -51,7 +51,7 @@ impl Displacements {
                 found: format!("it covers {}", grouping.dim()),
             });
         }
-        let mean = |measure: &Measure| measure.weights().dot(measure.points());
+        let mean = |measure: &Measure| weighted_sum(measure.points(), measure.weights());
         let centre = (mean(source) + mean(target)) * 0.5;
         let lay_out = |measure: &Measure| lay_out(measure.points(), &centre, grouping);
         Ok(Self::from_layout(
@@ -73,10 +73,9 @@ impl Displacements {
     ) -> Self {
         let shared =
             second_moment(&source, source_weights, groups) + second_moment(&target, target_weights, groups);
-        let first = |points: &Array2<f64>, weights: &Array1<f64>| weights.dot(points).insert_axis(Axis(0));
-        let source_mean = first(&source, source_weights);
-        let target_mean = first(&target, target_weights);
-        let cross = product(by_slots(&source_mean, groups).t(), by_slots(&target_mean, groups));
+        let source_mean = weighted_sum(&source, source_weights).insert_axis(Axis(0));
+        let target_mean = weighted_sum(&target, target_weights).insert_axis(Axis(0));
+        let cross = product(by_slots(source_mean.view(), groups).t(), by_slots(target_mean.view(), groups));
         let independent = symmetrised(&shared - &cross - cross.t());
         let frame = Frame { shared, independent, dim: source.ncols() };
         Self { source, target, groups, frame }
@@ -134,7 +133,7 @@ impl Displacements {
 
     /// The points times the metric, and every point's squared length under it.
     fn moved(&self, points: &Array2<f64>, metric: &Array2<f64>) -> (Array2<f64>, Array1<f64>) {
-        let moved = product(by_slots(points, self.groups), metric.view());
+        let moved = product(by_slots(points.view(), self.groups), metric.view());
         let moved = moved.into_shape_with_order(points.dim()).expect("same number of elements");
         let lengths =
             moved.outer_iter().zip(points.outer_iter()).map(|(moved, point)| moved.dot(&point)).collect();
@@ -161,13 +160,15 @@ impl Displacements {
         let (rows, columns) = (plan.sum_axis(Axis(1)), plan.sum_axis(Axis(0)));
         let own = second_moment(&self.source, &rows, self.groups)
             + second_moment(&self.target, &columns, self.groups);
-        let cross = product(by_slots(&self.source, self.groups).t(), by_slots(&spread, self.groups));
+        let cross =
+            product(by_slots(self.source.view(), self.groups).t(), by_slots(spread.view(), self.groups));
         Ok(symmetrised(own - &cross - cross.t()))
     }
 
     /// V of a plan with the right marginals, from the rows of γT.
     pub(crate) fn moment_of_spread(&self, spread: &Array2<f64>) -> Array2<f64> {
-        let cross = product(by_slots(&self.source, self.groups).t(), by_slots(spread, self.groups));
+        let cross =
+            product(by_slots(self.source.view(), self.groups).t(), by_slots(spread.view(), self.groups));
         symmetrised(&self.frame.shared - &cross - cross.t())
     }
 
@@ -205,13 +206,20 @@ fn check_shape(name: &'static str, matrix: &Array2<f64>, (rows, columns): (usize
 /// Xᵀ diag(w) X over points and slots.
 pub(crate) fn second_moment(points: &Array2<f64>, weights: &Array1<f64>, groups: usize) -> Array2<f64> {
     let scaled = points * &weights.view().insert_axis(Axis(1));
-    product(by_slots(&scaled, groups).t(), by_slots(points, groups))
+    product(by_slots(scaled.view(), groups).t(), by_slots(points.view(), groups))
+}
+
+/// Σ w_i x_i, row by row: ndarray's own product goes along columns, which are far apart.
+pub(crate) fn weighted_sum(points: &Array2<f64>, weights: &Array1<f64>) -> Array1<f64> {
+    let mut sum = Array1::zeros(points.ncols());
+    points.outer_iter().zip(weights).for_each(|(point, &weight)| sum.scaled_add(weight, &point));
+    sum
 }
 
 /// Points as (number · slots) × groups.
-pub(crate) fn by_slots(points: &Array2<f64>, groups: usize) -> ArrayView2<'_, f64> {
+pub(crate) fn by_slots(points: ArrayView2<'_, f64>, groups: usize) -> ArrayView2<'_, f64> {
     let rows = points.len() / groups;
-    points.view().into_shape_with_order((rows, groups)).expect("points are row-major, slots × groups wide")
+    points.into_shape_with_order((rows, groups)).expect("points are row-major, slots × groups wide")
 }
 
 pub(crate) fn lay_out(points: &Array2<f64>, centre: &Array1<f64>, grouping: &Grouping) -> Array2<f64> {
@@ -219,6 +227,7 @@ pub(crate) fn lay_out(points: &Array2<f64>, centre: &Array1<f64>, grouping: &Gro
     let positions: Vec<usize> = (0..grouping.dim()).map(|feature| grouping.position(feature)).collect();
     // Row by row: columns of many features are far apart.
     for (mut laid, point) in laid.outer_iter_mut().zip(points.outer_iter()) {
+        let laid = laid.as_slice_mut().expect("new arrays are row-major");
         for ((&position, x), c) in positions.iter().zip(point).zip(centre) {
             laid[position] = x - c;
         }

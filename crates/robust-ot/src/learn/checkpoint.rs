@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::fingerprint::Fingerprint;
 use super::optimizer::{Parameters, Schedule};
 use super::settings::TrainSettings;
+use super::state::{Progress, State};
 use super::tensors::{self, Contents, Kind, Tensor};
-use super::trainer::{Progress, State, Trainer};
+use super::trainer::Trainer;
 use crate::error::Result;
 
 /// What a checkpoint says of itself.

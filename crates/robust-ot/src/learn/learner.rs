@@ -7,8 +7,9 @@ use super::model::Model;
 use super::objective::Objective;
 use super::optimizer::Schedule;
 use super::settings::TrainSettings;
+use super::state::{Progress, State};
 use super::tensors::{self, Kind};
-use super::trainer::{Epoch, Progress, State, Trainer};
+use super::trainer::{Epoch, Trainer};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 
@@ -39,9 +40,9 @@ const IN_MEMORY: &str = "the learner";
 #[derive(Debug, Clone)]
 pub struct Learner {
     features: usize,
-    objective: Objective,
-    settings: TrainSettings,
-    state: State,
+    pub(super) objective: Objective,
+    pub(super) settings: TrainSettings,
+    pub(super) state: State,
 }
 
 impl Learner {
@@ -94,14 +95,7 @@ impl Learner {
     /// # Errors
     /// When the rows differ in features or labels, or training diverges.
     pub fn learn(&mut self, rows: &Dataset, interrupt: &Interrupt) -> Result<Option<Epoch>> {
-        let found = (rows.features().columns(), rows.targets().labels());
-        if found != (self.features, self.objective.labels()) {
-            return Err(Error::Shape {
-                name: "the data",
-                expected: format!("{} features and {} labels wide", self.features, self.objective.labels()),
-                found: format!("{} features and {} labels wide", found.0, found.1),
-            });
-        }
+        self.check(rows)?;
         let epochs = self.history().len() + 1;
         let settings = TrainSettings { epochs, patience: None, ..self.settings.clone() };
         let before = self.state.clone();
@@ -109,6 +103,19 @@ impl Learner {
         let learnt = trainer.epoch(interrupt, |_, _| ())?;
         self.state = trainer.state;
         Ok(learnt)
+    }
+
+    /// Refuses rows of other features or labels.
+    pub(super) fn check(&self, rows: &Dataset) -> Result<()> {
+        let found = (rows.features().columns(), rows.targets().labels());
+        if found == (self.features, self.objective.labels()) {
+            return Ok(());
+        }
+        Err(Error::Shape {
+            name: "the data",
+            expected: format!("{} features and {} labels wide", self.features, self.objective.labels()),
+            found: format!("{} features and {} labels wide", found.0, found.1),
+        })
     }
 
     /// The passes so far.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ndarray::{Array2, ArrayView2};
+use ndarray::ArrayView2;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use super::dataset::Dataset;
 use super::engine::{Engine, EpochWork};
-use super::linear::{self, Batch, block_len};
+use super::linear;
 use super::model::{Model, probabilities};
-use super::objective::{Objective, ObjectiveRoom};
-use super::optimizer::{Parameters, Step};
+use super::objective::Objective;
+use super::optimizer::Step;
 use super::settings::TrainSettings;
+use super::slopes::Slopes;
+use super::state::State;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::kernels::sealed::Kernels;
-use crate::linalg::flat;
-use crate::loss::Targets;
 use crate::score::rank;
 
 /// What came of an epoch.
@@ -73,53 +73,9 @@ pub struct Trainer<'a> {
     pub(super) state: State,
     engine: Option<Box<dyn Engine + 'a>>,
     behind: bool,
-    room: Room,
-}
-
-/// Everything that the rest of a run depends on.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct State {
-    pub(super) weights: Parameters,
-    pub(super) bias: Option<Parameters>,
-    pub(super) progress: Progress,
-    /// The weights and biases of the best epoch, where there is validation.
-    pub(super) best: Option<(Vec<f32>, Vec<f32>)>,
-}
-
-impl State {
-    /// Before the first step.
-    pub(super) fn new(features: usize, labels: usize, settings: &TrainSettings) -> Self {
-        let weights = Parameters::new(vec![settings.start; features * labels], settings.optimizer);
-        let bias = settings.bias.then(|| Parameters::new(vec![0.0; labels], settings.optimizer));
-        Self { weights, bias, progress: Progress::default(), best: None }
-    }
-
-    /// The weights of the last epoch, or of the best where there is validation.
-    pub(super) fn into_model(self, objective: &Objective, label_names: Vec<String>) -> Result<Model> {
-        let Self { weights, bias, best, .. } = self;
-        let has_bias = bias.is_some();
-        let (weights, bias) =
-            best.unwrap_or_else(|| (weights.values, bias.map(|bias| bias.values).unwrap_or_default()));
-        let weights = as_matrix(weights, objective.labels());
-        Model::new(weights, has_bias.then_some(bias), objective.output(), label_names)
-    }
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Progress {
-    pub(super) steps: u64,
-    pub(super) epochs: Vec<Epoch>,
-    /// The epoch with the largest validation AUC, and that AUC.
-    pub(super) best: Option<(usize, f64)>,
-}
-
-#[derive(Debug)]
-struct Room {
+    /// The rows of the epoch, in their order.
     order: Vec<usize>,
-    batch: Batch,
-    targets: Targets,
-    logits: Array2<f32>,
-    objective: ObjectiveRoom,
+    slopes: Slopes,
 }
 
 impl<'a> Trainer<'a> {
@@ -164,14 +120,9 @@ impl<'a> Trainer<'a> {
         settings: TrainSettings,
         state: State,
     ) -> Self {
-        let room = Room {
-            order: Vec::new(),
-            batch: Batch::room(train.features()),
-            targets: train.targets().select(&[]),
-            logits: Array2::zeros((0, objective.labels())),
-            objective: ObjectiveRoom::default(),
-        };
-        Self { train, validation, objective, settings, state, engine: None, behind: false, room }
+        let slopes = Slopes::room(train);
+        let order = Vec::new();
+        Self { train, validation, objective, settings, state, engine: None, behind: false, order, slopes }
     }
 
     /// Makes the steps on another device from here on.
@@ -237,11 +188,11 @@ impl<'a> Trainer<'a> {
         let epoch = self.history().len() + 1;
         let rows = self.train.rows();
         // Every epoch has an order of its own, so that a run can go on from any of them.
-        self.room.order.clear();
-        self.room.order.extend(0..rows);
+        self.order.clear();
+        self.order.extend(0..rows);
         let mut rng = ChaCha8Rng::seed_from_u64(self.settings.seed);
         rng.set_stream(epoch as u64);
-        self.room.order.shuffle(&mut rng);
+        self.order.shuffle(&mut rng);
         let batches = rows.div_ceil(self.settings.batch);
         let mut sum = 0.0;
         if self.engine.is_some() {
@@ -283,7 +234,7 @@ impl<'a> Trainer<'a> {
             .collect();
         let Some(engine) = &mut self.engine else { return Ok(None) };
         self.behind = true;
-        let order = &self.room.order;
+        let order = &self.order;
         let losses = engine.epoch(EpochWork { number, order, steps: &steps, interrupt, progress })?;
         self.state.progress.steps += steps.len() as u64;
         Ok(losses)
@@ -300,39 +251,12 @@ impl<'a> Trainer<'a> {
     /// One step; returns the sum of the losses.
     fn batch(&mut self, chosen: std::ops::Range<usize>, epoch: usize, batch: usize) -> Result<f64> {
         let step = self.step(self.state.progress.steps + 1);
-        let Self { train, objective, settings, state, room, .. } = self;
-        let Room { order, batch: products, targets, logits, objective: objective_room } = room;
+        let Self { train, objective, settings, state, order, slopes, .. } = self;
         let chosen = &order[chosen];
-        let labels = objective.labels();
-        targets.gather(train.targets(), chosen);
-        if logits.nrows() != chosen.len() {
-            *logits = Array2::zeros((chosen.len(), labels));
-        }
-        let weights = as_matrix_view(&state.weights.values, labels);
-        let bias = state.bias.as_ref().map(|bias| bias.values.as_slice());
-        products.forward(train.features(), chosen, weights, bias, logits.view_mut());
-        let diverged = |what, value| Error::Diverged { what, value, epoch, batch };
-        // NaN when any logit is not finite.
-        let (least, _) = f32::extremes(flat(logits));
-        if !least.is_finite() {
-            let odd = logits.iter().find(|z| !z.is_finite()).copied().unwrap_or(f32::NAN);
-            return Err(diverged("a logit", f64::from(odd)));
-        }
-        let loss = objective.evaluate(logits, targets, objective_room)?;
-        if !loss.is_finite() {
-            return Err(diverged("the loss", loss));
-        }
-        let factor = settings.reduction.factor(chosen.len()) as f32;
-        logits.mapv_inplace(|g| g * factor);
+        let loss = slopes.find((train, chosen), objective, state, (epoch, batch))?;
+        slopes.scale(settings.reduction.factor(chosen.len()) as f32);
+        slopes.descend(step, &mut state.weights, state.bias.as_mut());
         state.progress.steps += 1;
-        let gradients = &*logits;
-        state.weights.step(step, block_len(labels), |block, out| products.gradient(block, gradients, out));
-        if let Some(bias) = &mut state.bias {
-            bias.step(Step { decay: 0.0, ..step }, labels, |_, out| {
-                out.fill(0.0);
-                flat(gradients).chunks_exact(labels).for_each(|row| f32::add_own(out, 1.0, row));
-            });
-        }
         Ok(loss)
     }
 
@@ -343,7 +267,8 @@ impl<'a> Trainer<'a> {
             engine.logits(validation.features())?
         } else {
             let State { weights, bias, .. } = &self.state;
-            let view = as_matrix_view(&weights.values, self.objective.labels());
+            let shape = (self.train.features().columns(), self.objective.labels());
+            let view = ArrayView2::from_shape(shape, &weights.values).expect("a row for every feature");
             linear::logits(validation.features(), view, bias.as_ref().map(|bias| bias.values.as_slice()))
         };
         let progress = &self.state.progress;
@@ -376,13 +301,4 @@ impl<'a> Trainer<'a> {
         self.fetch()?;
         self.state.into_model(self.objective, label_names)
     }
-}
-
-/// Features × labels numbers as a matrix.
-fn as_matrix(numbers: Vec<f32>, labels: usize) -> Array2<f32> {
-    Array2::from_shape_vec((numbers.len() / labels, labels), numbers).expect("whole rows")
-}
-
-fn as_matrix_view(numbers: &[f32], labels: usize) -> ArrayView2<'_, f32> {
-    ArrayView2::from_shape((numbers.len() / labels, labels), numbers).expect("whole rows")
 }

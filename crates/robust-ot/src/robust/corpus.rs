@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2, Axis};
 
 use super::frame::Frame;
-use crate::displacement::{by_slots, lay_out, second_moment, symmetrised};
+use crate::displacement::{by_slots, lay_out, second_moment, symmetrised, weighted_sum};
 use crate::error::{Error, Result};
 use crate::grouping::Grouping;
 use crate::linalg::product;
@@ -51,14 +51,14 @@ impl Corpus {
             return Err(Error::Empty { rows: 0, columns: dim });
         }
         let mut centre = Array1::zeros(dim);
-        measures.iter().for_each(|measure| centre += &measure.weights().dot(measure.points()));
+        measures.iter().for_each(|measure| centre += &weighted_sum(measure.points(), measure.weights()));
         centre /= measures.len() as f64;
         let groups = grouping.groups();
         let members = measures.iter().map(|measure| {
             let points = lay_out(measure.points(), &centre, grouping);
             let weights = measure.weights().clone();
             let second = second_moment(&points, &weights, groups);
-            let mean = weights.dot(&points).insert_axis(Axis(0));
+            let mean = weighted_sum(&points, &weights).insert_axis(Axis(0));
             Member { points, weights, second, mean }
         });
         Ok(Self { members: members.collect(), groups, dim: grouping.slots() * groups })
@@ -104,7 +104,8 @@ impl Corpus {
     pub(super) fn frame(&self, first: usize, second: usize) -> Frame {
         let (source, target) = (&self.members[first], &self.members[second]);
         let shared = &source.second + &target.second;
-        let cross = product(by_slots(&source.mean, self.groups).t(), by_slots(&target.mean, self.groups));
+        let cross =
+            product(by_slots(source.mean.view(), self.groups).t(), by_slots(target.mean.view(), self.groups));
         let independent = symmetrised(&shared - &cross - cross.t());
         Frame { shared, independent, dim: self.dim }
     }
