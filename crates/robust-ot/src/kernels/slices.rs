@@ -267,3 +267,12 @@ pub(crate) fn smallest_difference(x: &[f64], y: &[f64]) -> f64 {
     let rest = x_rest.iter().zip(y_rest).fold(f64::INFINITY, |best, (x, y)| best.min(x - y));
     lanes.into_iter().fold(rest, f64::min)
 }
+
+/// y_j ← min(y_j, x_j − c).
+#[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+pub(crate) fn lower_to_differences(y: &mut [f64], x: &[f64], c: f64) {
+    for (y, x) in y.iter_mut().zip(x) {
+        let difference = x - c;
+        *y = if difference < *y { difference } else { *y };
+    }
+}

@@ -10,7 +10,7 @@ use super::tree::Tree;
 use super::{PlanEntry, normalised};
 use crate::error::Result;
 use crate::interrupt::Interrupt;
-use crate::kernels::smallest_difference;
+use crate::kernels::{lower_to_differences, smallest_difference};
 
 /// Weights are counted in units of 2⁻¹²⁰ of the total, so that flows are exact integers.
 const UNITS: f64 = (1_u128 << 120) as f64;
@@ -218,20 +218,15 @@ impl NetworkSimplex {
         let (source, target) = self.tree.potentials();
         // The tree may hang from a far point of little weight; a shift by that distance would cost digits.
         let shift = -weighted_median(source, self.rows.iter().map(|&i| self.a[i]));
-        let mut f = Array1::from_elem(m, f64::INFINITY);
+        // No column without weight bounds f.
+        let mut shifted = vec![f64::NEG_INFINITY; n];
+        self.columns.iter().zip(target).for_each(|(&j, g)| shifted[j] = g + shift);
+        let f: Array1<f64> = (0..m).map(|i| smallest_difference(tile.row(cost, i), &shifted)).collect();
+        let mut g = vec![f64::INFINITY; n];
         for i in 0..m {
-            let row = tile.row(cost, i);
-            f[i] = self
-                .columns
-                .iter()
-                .zip(target)
-                .fold(f64::INFINITY, |best, (&j, g)| best.min(row[j] - (g + shift)));
+            lower_to_differences(&mut g, tile.row(cost, i), f[i]);
         }
-        let mut g = Array1::from_elem(n, f64::INFINITY);
-        for i in 0..m {
-            g.iter_mut().zip(tile.row(cost, i)).for_each(|(g, c)| *g = g.min(c - f[i]));
-        }
-        (f, g)
+        (f, Array1::from(g))
     }
 
     /// The flows as masses. What an interrupted solve left at the root is matched in order, and a weight too small
