@@ -18,6 +18,38 @@ pub(super) struct Vertex {
     pub(super) plan: VertexPlan,
 }
 
+impl Vertex {
+    /// The plan that some changes make of another, whose moment is known.
+    pub(super) fn changed(
+        maps: &Displacements,
+        (moment, plan): (&Array2<f64>, &[PlanEntry]),
+        changes: &[PlanEntry],
+    ) -> Self {
+        let part = |sign: f64| {
+            let some = changes.iter().filter(|e| sign * e.mass > 0.0);
+            let some: Vec<_> = some.map(|e| PlanEntry { mass: e.mass.abs(), ..*e }).collect();
+            maps.moment_of_entries(&some)
+        };
+        let moment = moment + &part(1.0) - &part(-1.0);
+        let mut entries: Vec<_> = plan.iter().chain(changes).copied().collect();
+        merge(&mut entries);
+        entries.retain(|e| e.mass > 0.0);
+        Self { moment, entropy: 0.0, plan: VertexPlan::Sparse(entries) }
+    }
+}
+
+/// Sorts entries by row and column, and adds up those of one place.
+fn merge(entries: &mut Vec<PlanEntry>) {
+    entries.sort_by_key(|e| (e.row, e.column));
+    entries.dedup_by(|next, kept| {
+        let same = (next.row, next.column) == (kept.row, kept.column);
+        if same {
+            kept.mass += next.mass;
+        }
+        same
+    });
+}
+
 /// The plan behind a vertex, as little of it as is needed to write it out.
 #[derive(Debug, Clone)]
 pub(super) enum VertexPlan {
@@ -120,14 +152,7 @@ impl ActiveSet {
                 entries.extend(plan.iter().map(|e| PlanEntry { mass: weight * e.mass, ..*e }));
             }
         }
-        entries.sort_by_key(|e| (e.row, e.column));
-        entries.dedup_by(|next, kept| {
-            let same = (next.row, next.column) == (kept.row, kept.column);
-            if same {
-                kept.mass += next.mass;
-            }
-            same
-        });
+        merge(&mut entries);
         entries
     }
 }

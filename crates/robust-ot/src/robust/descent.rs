@@ -92,7 +92,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Takes a plan for the metric that was asked for, and a lower bound of what any plan costs under it.
-    pub(super) fn take(&mut self, vertex: Vertex, dual: f64) -> Result<()> {
+    pub(super) fn take(&mut self, vertex: Vertex, near: Vec<Vertex>, dual: f64) -> Result<()> {
         let Self { set, entropy, frame, model, active, best, bounds, history, .. } = self;
         bounds.raise_lower(dual - self.penalty);
         model.learn(&self.metric, dual, self.promise, bounds.gap());
@@ -107,6 +107,9 @@ impl<'a> Descent<'a> {
                 active.step_towards(place, theta);
             }
             Solver::Auto | Solver::Corrective => {
+                near.into_iter().for_each(|vertex| {
+                    active.add(vertex);
+                });
                 correct(active, model, *entropy, CORRECTION * model.outlook(bounds.gap(), self.promise))?;
                 active.drop_weightless();
             }

@@ -99,7 +99,15 @@ pub(super) fn call(
     let own_gap = inner(metric, &moment) + regularisation * entropy - (dual - rounding);
     let plan = VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) };
     let vertex = Vertex { moment, entropy, plan };
-    Ok(Answer { vertex, dual: dual - rounding, rounding, own_gap, source_potential, target_potential })
+    Ok(Answer {
+        vertex,
+        near: Vec::new(),
+        dual: dual - rounding,
+        rounding,
+        own_gap,
+        source_potential,
+        target_potential,
+    })
 }
 
 /// V of the feasible plan A + e e'ᵀ, and a bound of its Σ γ ln γ. With δ the mass of the second part,

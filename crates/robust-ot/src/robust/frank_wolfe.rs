@@ -16,6 +16,12 @@ use crate::linalg::inner;
 
 /// Entropy that moves the value by less than this part of the tolerance is not worth a Sinkhorn solve.
 const UNSEEN: f64 = 0.25;
+/// Below this relative gap the metric changes little from call to call, and so does the optimal plan:
+const CLOSE: f64 = 1e-2;
+/// so many pivots away from it are worth their moments,
+const NEAR: usize = 5;
+/// where the gap is still this many times the tolerance. They halve the calls to a gap of 1e-6.
+const FAR: f64 = 10.0;
 
 /// Solves a problem whose parameters are checked.
 pub(super) fn minimise(
@@ -30,8 +36,10 @@ pub(super) fn minimise(
     let (mut oracle, probes) = choose_oracle(problem, settings, device, &descent.metric, interrupt)?;
     oracle.swap_room(room);
     loop {
-        let answer = oracle.call(maps, (source_weights, target_weights), &descent.metric, interrupt)?;
-        descent.take(answer.vertex, answer.dual)?;
+        let gap = descent.relative_gap();
+        let near = if gap <= CLOSE && gap > FAR * settings.tol_gap_rel { NEAR } else { 0 };
+        let answer = oracle.call(maps, (source_weights, target_weights), &descent.metric, near, interrupt)?;
+        descent.take(answer.vertex, answer.near, answer.dual)?;
         oracle.sharpen(answer.own_gap, descent.outlook());
         let mut status = descent.status(interrupt);
         if status.is_none() && descent.at_rounding(answer.rounding) && !oracle.take_care(maps) {
@@ -88,7 +96,7 @@ fn choose_oracle(
     }
     // Perhaps not seen: the optimal plan, which costs less than the independent one, tells.
     let mut exact = Oracle::exact(settings.memory, &a, &b, *entropy)?;
-    let moment = exact.call(maps, (source_weights, target_weights), metric, interrupt)?.vertex.moment;
+    let moment = exact.call(maps, (source_weights, target_weights), metric, 0, interrupt)?.vertex.moment;
     let worst = set.evaluate(&moment)?;
     let oracle = if seen(inner(&worst.metric, &moment)) { make()? } else { exact };
     Ok((oracle, 1))

@@ -58,6 +58,8 @@ enum Kind {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) vertex: Vertex,
+    /// Plans next to it, for steps that can use more than one.
+    pub(super) near: Vec<Vertex>,
     /// A lower bound of min_γ ⟨C(M), γ⟩ + λ Ω(γ), rounding charged.
     pub(super) dual: f64,
     /// How much of that bound was charged to rounding.
@@ -139,12 +141,13 @@ impl Oracle {
         }
     }
 
-    /// Solves for the costs C(M) between the given points.
+    /// Solves for the costs C(M) between the given points; `near` pivots away from an exact plan come with it.
     pub(super) fn call(
         &mut self,
         maps: &Displacements,
         weights: (&Array1<f64>, &Array1<f64>),
         metric: &Array2<f64>,
+        near: usize,
         interrupt: &Interrupt,
     ) -> Result<Answer> {
         match &mut self.kind {
@@ -158,18 +161,22 @@ impl Oracle {
                     }
                 };
                 let SimplexSolution { plan, source_potential, target_potential, .. } =
-                    simplex.solve(cost, interrupt)?;
+                    simplex.solve(cost.clone(), interrupt)?;
                 let (dual, of_dual) = dual_value(weights, (&source_potential, &target_potential));
                 // Σ γ ln γ is at least −ln(mn), so an exact dual less λ ln(mn) bounds the entropic problem.
                 let dual = dual - *entropy * ((maps.source_len() * maps.target_len()) as f64).ln();
                 let of_plan =
                     if *entropy > 0.0 { plan.iter().map(|e| e.mass * e.mass.ln()).sum::<f64>() } else { 0.0 };
                 let moment = maps.moment_of_entries(&plan);
+                let near = simplex.neighbours(&cost, if *entropy > 0.0 { 0 } else { near });
+                let near =
+                    near.iter().map(|changes| Vertex::changed(maps, (&moment, &plan), changes)).collect();
                 let vertex = Vertex { moment, entropy: of_plan, plan: VertexPlan::Sparse(plan) };
                 let rounding = of_cost + of_dual;
                 let own_gap = inner(metric, &vertex.moment) + *entropy * of_plan - (dual - rounding);
                 Ok(Answer {
                     vertex,
+                    near,
                     dual: dual - rounding,
                     rounding,
                     own_gap,
@@ -191,6 +198,7 @@ impl Oracle {
                 let vertex = Vertex { moment, entropy: of_plan, plan };
                 Ok(Answer {
                     vertex,
+                    near: Vec::new(),
                     dual: dual - rounding,
                     rounding,
                     own_gap,

@@ -245,7 +245,11 @@ impl Pair<'_> {
         let rounding = DUAL_ROUNDING * f64::EPSILON * round.sizes[at] + self.of_sums + frame.rounding(metric);
         let dual = round.duals[at] - rounding;
         let own_gap = inner(metric, &moment) + entropy * of_plan - dual;
-        self.descent.take(Vertex { moment, entropy: of_plan, plan: VertexPlan::Forgotten }, dual)?;
+        self.descent.take(
+            Vertex { moment, entropy: of_plan, plan: VertexPlan::Forgotten },
+            Vec::new(),
+            dual,
+        )?;
         self.tolerance = sharpened(self.tolerance, self.floor, own_gap, self.descent.outlook());
         let stalled = self.descent.at_rounding(rounding).then_some(Status::Stalled);
         Ok(self.descent.status(interrupt).or(stalled))

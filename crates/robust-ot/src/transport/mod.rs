@@ -8,6 +8,7 @@ mod entropic_plan;
 mod held_kernel;
 mod iterate;
 mod momentum;
+mod neighbours;
 mod newton;
 mod simplex;
 mod sinkhorn;

@@ -119,6 +119,21 @@ impl NetworkSimplex {
         Ok(Self { a, b, mass, rows, columns, tree, warm: false, next_arc: 0, tile: Tile::default() })
     }
 
+    /// The tree of the last solve.
+    pub(super) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// Whether every point is in the tree, and the last solve came to its end.
+    pub(super) fn is_whole(&self) -> bool {
+        self.warm && self.rows.len() == self.a.len() && self.columns.len() == self.b.len()
+    }
+
+    /// So many units as a mass.
+    pub(super) fn mass_of(&self, units: i128) -> f64 {
+        units as f64 / UNITS * self.mass
+    }
+
     /// Solves for one cost matrix, stored or streamed.
     ///
     /// # Errors
@@ -232,7 +247,7 @@ impl NetworkSimplex {
     /// The flows as masses. What an interrupted solve left at the root is matched in order, and a weight too small
     /// to count goes where its dual constraint is tight.
     fn plan(&self, cost: &CostRows, f: &Array1<f64>, g: &Array1<f64>) -> Vec<PlanEntry> {
-        let mass = |units: i128| units as f64 / UNITS * self.mass;
+        let mass = |units: i128| self.mass_of(units);
         let mut plan: Vec<_> = self
             .tree
             .arcs()

@@ -75,11 +75,8 @@ impl Tree {
 
     /// (source, target, flow) of every tree arc between points.
     pub(super) fn arcs(&self) -> impl Iterator<Item = (usize, usize, i128)> + '_ {
-        (0..self.root()).filter(|&v| self.nodes[v].parent as usize != self.root()).map(|v| {
-            let parent = self.nodes[v].parent as usize;
-            let (source, target) = if v < self.sources { (v, parent) } else { (parent, v) };
-            (source, target - self.sources, self.nodes[v].flow)
-        })
+        (0..self.root())
+            .filter_map(|v| self.arc(v).map(|(source, target)| (source, target, self.nodes[v].flow)))
     }
 
     /// (node, flow) of every arc to the root that still carries flow: sources first, then targets.
@@ -125,6 +122,32 @@ impl Tree {
         };
         self.rehang(inside, outside, leaving.node, leaving.flow);
         self.shift_subtree(inside, shift);
+    }
+
+    /// How much flow fits around the cycle that an arc would close, and the lower nodes of the tree arcs there, with whether
+    /// they gain it or lose it.
+    pub(super) fn cycle(&self, source: usize, target: usize) -> (i128, Vec<(usize, bool)>) {
+        let target = self.sources + target;
+        let join = self.join(source, target);
+        let mut arcs = Vec::new();
+        for (start, loses) in [(source, true), (target, false)] {
+            let mut v = start;
+            while v != join {
+                arcs.push((v, (v < self.sources) != loses));
+                v = self.nodes[v].parent as usize;
+            }
+        }
+        (self.leaving(source, target, join).flow, arcs)
+    }
+
+    /// (source, target) of the tree arc above a node; none when it ends at the root.
+    pub(super) fn arc(&self, node: usize) -> Option<(usize, usize)> {
+        let parent = self.nodes[node].parent as usize;
+        if parent == self.root() {
+            return None;
+        }
+        let (source, target) = if node < self.sources { (node, parent) } else { (parent, node) };
+        Some((source, target - self.sources))
     }
 
     /// The lowest common ancestor.
