@@ -13,6 +13,7 @@ __all__ = [
     "Learner",
     "Model",
     "RobustLoss",
+    "Screens",
     "Solution",
     "__version__",
     "check_measure",
@@ -135,6 +136,13 @@ class Model:
     def probabilities(self, x: Any) -> _Matrix: ...
     def mean_metric(self, x: Any, truth: _Targets) -> _Matrix | None: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class Screens:
+    def __new__(
+        cls, points: Sequence[Any], weights: Sequence[Any], metric: tuple[Any, ...], solver: tuple[Any, ...]
+    ) -> Screens: ...
+    def bounds(self, source: int, like: Sequence[int], targets: Sequence[int], limit: float) -> _Vector: ...
 
 @final
 class Learner:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,18 @@ from robust_ot import _core
 #: Points and weights; None instead of a measure that is none.
 Checked = tuple[NDArray[np.float64], NDArray[np.float64]] | None
 Measures = Mapping[int, Checked]
+#: Means, and entropies of weights, NaN for a measure that is none.
+_Summary = tuple[NDArray[np.float64], NDArray[np.float64]]
 #: Measures that are one object in the store, where tasks need any of them.
 PART = 64
-#: Candidates for one measure's neighbours that are bounded together, and that are solved together once there are enough.
+#: Candidates for one measure's neighbours that are bounded together, that are solved together once there are enough, and that
+#: choose the metric of the bounds; and how many times as many as are asked for the first are chosen from.
 _BATCH = 256
 _FEW = 2
+_LIKE = 8
+_CHOICE = 4
+#: Bytes of all measures up to which a task lays them out once, not for every row of its own.
+_WHOLE = 1 << 28
 
 
 def solve_tile(
@@ -63,68 +70,101 @@ class _Parts(Mapping[int, Checked]):
 
 
 def find_neighbours(
-    parts: list[Any],
-    summary: tuple[NDArray[np.float64], NDArray[np.float64]],
-    rows: range,
-    top_k: int,
-    asked: tuple[Any, ...],
-    how: tuple[Any, ...],
+    parts: list[Any], size: int, summary: _Summary, rows: range, top_k: int, asked: tuple[Any, ...], how: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Find the nearest measures of some, the likeliest first, until no other can be nearer."""
+    """Find the nearest measures of some, of so many bytes in all. Return also how many distances and bounds that took."""
     _core.set_threads(1)
     indices = np.full((len(rows), top_k), -1, dtype=np.int64)
     distances = np.full((len(rows), top_k), np.nan)
-    measures = _Parts(parts)
-    sound = np.flatnonzero(~np.isnan(summary[1]))
-    known: dict[tuple[int, int], float] = {}
-    bounds: dict[tuple[int, int], float] = {}
+    measures, known = _Parts(parts), dict[tuple[int, int], float]()
+    screens = _screens(measures, range(len(summary[1])), asked, how) if size <= _WHOLE else None
+    bounded = 0
     for at, i in enumerate(rows):
-        if np.isnan(summary[1][i]):
-            continue
-        others = sound[sound != i]
-        of_means = _mean_bounds(summary, i, others, asked, how)
-        best: list[tuple[float, int]] = []
-        order = np.argsort(of_means, kind="stable")
-        for start in range(0, len(order), _BATCH):
-            limit = _limit(best, top_k)
-            some = [int(others[o]) for o in order[start : start + _BATCH] if of_means[o] <= limit]
+        if not np.isnan(summary[1][i]):
+            search = _Search(measures, screens, i, top_k, known, asked, how)
+            search.run(summary)
+            bounded += search.bounded
+            indices[at] = [j for _, j in search.best]
+            distances[at] = [value for value, _ in search.best]
+    return indices, distances, len(known), bounded
+
+
+class _Search:
+    """The nearest of one measure: the likeliest first, until no other can be nearer."""
+
+    def __init__(
+        self,
+        measures: Measures,
+        screens: tuple[_core.Screens, dict[int, int]] | None,
+        i: int,
+        top_k: int,
+        known: dict[tuple[int, int], float],
+        asked: tuple[Any, ...],
+        how: tuple[Any, ...],
+    ) -> None:
+        self.measures, self.i, self.top_k, self.known = measures, i, top_k, known
+        self.screens, self.asked, self.how = screens, asked, how
+        self.best: list[tuple[float, int]] = []
+        self.bounded = 0
+
+    def run(self, summary: _Summary) -> None:
+        sound = np.flatnonzero(~np.isnan(summary[1]))
+        others = sound[sound != self.i]
+        bounds = _mean_bounds(summary, self.i, others, self.asked, self.how)
+        order = np.argsort(bounds, kind="stable")
+        others, bounds = others[order], bounds[order]
+        like = others[:_LIKE].tolist()
+        for start in range(0, len(others), _BATCH):
+            batch = slice(start, start + _BATCH)
+            some = others[batch][bounds[batch] <= self.limit].tolist()
             if not some:
                 break
-            # A dearer bound for those that are left, and the nearest by it first.
-            new = [pair for pair in (_pair(i, j) for j in some) if pair not in bounds]
-            bounds.update(zip(new, _first_bounds(measures, new, asked, how), strict=True))
-            waiting = sorted((bounds[_pair(i, j)], j) for j in some)
-            while waiting and waiting[0][0] <= _limit(best, top_k):
-                # As many as are missing, then a few at a time.
-                count = max(top_k - len(best), _FEW)
-                chosen = [j for bound, j in waiting[:count] if bound <= _limit(best, top_k)]
-                waiting = waiting[len(chosen) :]
-                new = [pair for pair in (_pair(i, j) for j in chosen) if pair not in known]
-                if new:
-                    known.update(zip(new, _solve(measures, new, asked, how)[0].tolist(), strict=True))
-                best = sorted(best + [(known[_pair(i, j)], j) for j in chosen])[:top_k]
-        indices[at] = [j for _, j in best]
-        distances[at] = [value for value, _ in best]
-    return indices, distances, len(known), len(bounds)
+            # What other rows of this task have solved already.
+            self.take([j for j in some if self.pair(j) in self.known])
+            some = [j for j in some if self.pair(j) not in self.known]
+            missing = self.top_k - len(self.best)
+            if missing > 0:
+                # Of the likeliest, those that look nearest are solved for a first limit.
+                waiting = self.screen(like, some[: _CHOICE * self.top_k])
+                self.take([j for _, j in waiting[:missing]])
+                some = [j for j in some if self.pair(j) not in self.known]
+            waiting = self.screen(like, some)
+            while waiting and waiting[0][0] <= self.limit:
+                self.take([j for bound, j in waiting[:_FEW] if bound <= self.limit])
+                waiting = waiting[_FEW:]
+
+    @property
+    def limit(self) -> float:
+        """What a distance must not be above to enter."""
+        return self.best[-1][0] if len(self.best) == self.top_k else np.inf
+
+    def pair(self, j: int) -> tuple[int, int]:
+        return min(self.i, j), max(self.i, j)
+
+    def take(self, some: list[int]) -> None:
+        """Let some measures enter, if they are near enough."""
+        new = [pair for pair in map(self.pair, some) if pair not in self.known]
+        if new:
+            self.known.update(zip(new, _solve(self.measures, new, self.asked, self.how)[0].tolist(), strict=True))
+        self.best = sorted(self.best + [(self.known[self.pair(j)], j) for j in some])[: self.top_k]
+
+    def screen(self, like: list[int], some: list[int]) -> list[tuple[float, int]]:
+        """Return lower bounds of some distances, the least first."""
+        if not some:
+            return []
+        self.bounded += len(some)
+        screens, place = self.screens or _screens(self.measures, (self.i, *like, *some), self.asked, self.how)
+        found = screens.bounds(place[self.i], [place[j] for j in like], [place[j] for j in some], self.limit)
+        return sorted(zip(found.tolist(), some, strict=True))
 
 
-def _pair(i: int, j: int) -> tuple[int, int]:
-    return min(i, j), max(i, j)
-
-
-def _limit(best: list[tuple[float, int]], top_k: int) -> float:
-    """Return what a distance must be below to enter."""
-    return best[top_k - 1][0] if len(best) >= top_k else np.inf
-
-
-def _first_bounds(
-    measures: Measures, pairs: list[tuple[int, int]], asked: tuple[Any, ...], how: tuple[Any, ...]
-) -> list[float]:
-    """Return the lower bounds that one iteration gives: plain transport under the worst metric of the independent plan."""
-    if not pairs:
-        return []
-    entropy, solver, tol, _, memory, device = how
-    return list(_solve(measures, pairs, asked, (entropy, solver, tol, 1, memory, device))[1])
+def _screens(
+    measures: Measures, chosen: Iterable[int], asked: tuple[Any, ...], how: tuple[Any, ...]
+) -> tuple[_core.Screens, dict[int, int]]:
+    """Lay measures out for bounds; also say where each is."""
+    sound = {j: measure for j in chosen if (measure := measures[j]) is not None}
+    points, weights = [measure[0] for measure in sound.values()], [measure[1] for measure in sound.values()]
+    return _core.Screens(points, weights, asked, how), {j: at for at, j in enumerate(sound)}
 
 
 def _solve(measures: Measures, pairs: list[tuple[int, int]], asked: tuple[Any, ...], how: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -157,7 +197,7 @@ def _one_by_one(
 
 
 def _mean_bounds(
-    summary: tuple[NDArray[np.float64], NDArray[np.float64]],
+    summary: _Summary,
     i: int,
     others: NDArray[Any],
     asked: tuple[Any, ...],

@@ -122,11 +122,11 @@ type PairArrays<'py> = (
 );
 
 /// Measures, and what is asked of pairs of them.
-struct Among {
-    measures: Vec<Measure>,
-    set: MetricSet,
-    grouping: Grouping,
-    entropy: f64,
+pub(crate) struct Among {
+    pub(crate) measures: Vec<Measure>,
+    pub(crate) set: MetricSet,
+    pub(crate) grouping: Grouping,
+    pub(crate) entropy: f64,
     settings: Settings,
     device: DeviceChoice,
 }
@@ -135,7 +135,7 @@ struct Among {
 type AboutPair = ((usize, usize), robust_ot::Error);
 
 impl Among {
-    fn new<'py>(
+    pub(crate) fn new<'py>(
         points: &[Bound<'py, PyAny>],
         weights: &[Bound<'py, PyAny>],
         pairs: &[(usize, usize)],

@@ -12,6 +12,7 @@ mod metric;
 mod model;
 mod plain;
 mod scores;
+mod screens;
 mod solution;
 mod targets;
 mod threads;
@@ -44,6 +45,8 @@ mod _core {
     use crate::plain::{emd, sinkhorn};
     #[pymodule_export]
     use crate::scores::{precision_at, rank, scores, top_cost};
+    #[pymodule_export]
+    use crate::screens::Screens;
     #[pymodule_export]
     use crate::solution::Solution;
     #[pymodule_export]

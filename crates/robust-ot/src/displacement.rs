@@ -122,22 +122,13 @@ impl Displacements {
 
     /// C(M) = α ⊕ β − 2 (S M) Tᵀ with α_i = s_iᵀ M s_i and β_j = t_jᵀ M t_j.
     pub(crate) fn cost_factors(&self, metric: &Array2<f64>) -> CostFactors {
-        let (x, alpha) = self.moved(&self.source, metric);
-        let (_, beta) = self.moved(&self.target, metric);
+        let (x, alpha) = moved(&self.source, metric, self.groups);
+        let (_, beta) = moved(&self.target, metric, self.groups);
         CostFactors { x, y: self.target.clone(), alpha, beta, squared: true }
     }
 
     pub(crate) fn cost_matrix(&self, metric: &Array2<f64>) -> Array2<f64> {
         self.cost_factors(metric).matrix()
-    }
-
-    /// The points times the metric, and every point's squared length under it.
-    fn moved(&self, points: &Array2<f64>, metric: &Array2<f64>) -> (Array2<f64>, Array1<f64>) {
-        let moved = product(by_slots(points.view(), self.groups), metric.view());
-        let moved = moved.into_shape_with_order(points.dim()).expect("same number of elements");
-        let lengths =
-            moved.outer_iter().zip(points.outer_iter()).map(|(moved, point)| moved.dot(&point)).collect();
-        (moved, lengths)
     }
 
     /// How far rounding in [`Displacements::cost`] can move the optimum of a linear problem, from above.
@@ -193,6 +184,15 @@ impl Displacements {
         }
         by_group.into_iter().fold(0.0, f64::max)
     }
+}
+
+/// The points times the metric, and every point's squared length under it.
+pub(crate) fn moved(points: &Array2<f64>, metric: &Array2<f64>, groups: usize) -> (Array2<f64>, Array1<f64>) {
+    let moved = product(by_slots(points.view(), groups), metric.view());
+    let moved = moved.into_shape_with_order(points.dim()).expect("same number of elements");
+    let lengths =
+        moved.outer_iter().zip(points.outer_iter()).map(|(moved, point)| moved.dot(&point)).collect();
+    (moved, lengths)
 }
 
 fn check_shape(name: &'static str, matrix: &Array2<f64>, (rows, columns): (usize, usize)) -> Result<()> {

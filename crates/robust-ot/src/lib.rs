@@ -61,7 +61,7 @@ pub use crate::measure::Measure;
 pub use crate::metric::{MetricSet, Prior, SetParameters, WorstCase};
 pub use crate::robust::{
     Corpus, EntropicAnswer, EntropicOracle, EntropicTask, Oracle, PairAnswers, PairDistance, PairOracle,
-    PairRound, PairSettings, Problem, Settings, Solution, Solver, Status, Step, Storage, Workspace,
+    PairRound, PairSettings, Problem, Screen, Settings, Solution, Solver, Status, Step, Storage, Workspace,
     solve_all, solve_pairs,
 };
 pub use crate::transport::PlanEntry;

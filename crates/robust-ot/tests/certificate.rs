@@ -7,8 +7,8 @@ use common::{measure, sets};
 use ndarray::{Array2, Axis, array};
 use proptest::prelude::*;
 use robust_ot::{
-    Displacements, Grouping, Interrupt, Measure, MetricSet, Oracle, Problem, Settings, Solution, Solver,
-    Status,
+    Corpus, Displacements, Grouping, Interrupt, Measure, MetricSet, Oracle, Problem, Screen, Settings,
+    Solution, Solver, Status,
 };
 
 fn accurate(problem: &Problem) -> Solution {
@@ -226,16 +226,21 @@ fn independent(source: &Measure, target: &Measure) -> Array2<f64> {
 }
 
 #[test]
-fn relaxed_bounds_are_bounds() {
+fn screens_bound_from_below() {
     for seed in 0..20 {
-        let (source, target) = (measure(7, 4, seed), measure(9, 4, seed + 100));
+        let (source, target, other) =
+            (measure(7, 4, seed), measure(9, 4, seed + 100), measure(5, 4, seed + 200));
         for grouping in [Grouping::none(4), Grouping::contiguous(4, 2).unwrap()] {
+            let corpus = Corpus::new(&[&source, &target, &other], &grouping).unwrap();
             for set in sets(grouping.groups()) {
                 for entropy in [0.0, 0.3] {
                     let problem = Problem::grouped(&source, &target, set.clone(), &grouping).unwrap();
-                    let problem = problem.with_entropy(entropy).unwrap();
-                    let (bound, value) = (problem.relaxed_bound().unwrap(), accurate(&problem).value);
-                    assert!(bound <= value, "{set}, entropy {entropy}: {bound} is above {value}");
+                    let value = accurate(&problem.with_entropy(entropy).unwrap()).value;
+                    let screen = Screen::new(&corpus, 0, &[1, 2], &set, entropy).unwrap();
+                    for limit in [f64::INFINITY, value, value + 2.0 * value.abs() + 1.0] {
+                        let bound = screen.bound(1, limit).unwrap();
+                        assert!(bound <= value, "{set}, entropy {entropy}: {bound} is above {value}");
+                    }
                 }
             }
         }
@@ -243,11 +248,13 @@ fn relaxed_bounds_are_bounds() {
 }
 
 #[test]
-fn a_relaxed_bound_of_one_point_is_the_distance() {
-    let (source, target) = (measure(6, 3, 1), Measure::uniform(array![[2.0, 0.0, 1.0]]).unwrap());
+fn a_screen_of_one_point_is_the_distance() {
+    let (point, other) = (Measure::uniform(array![[2.0, 0.0, 1.0]]).unwrap(), measure(6, 3, 1));
     for set in sets(3) {
-        let problem = Problem::new(&source, &target, set.clone()).unwrap();
+        let value = accurate(&Problem::new(&point, &other, set.clone()).unwrap()).value;
         // One plan, the independent one, and its metric is the worst.
-        assert_abs_diff_eq!(problem.relaxed_bound().unwrap(), accurate(&problem).value, epsilon = 1e-6);
+        let corpus = Corpus::new(&[&point, &other], &Grouping::none(3)).unwrap();
+        let screen = Screen::new(&corpus, 0, &[1], &set, 0.0).unwrap();
+        assert_abs_diff_eq!(screen.bound(1, f64::INFINITY).unwrap(), value, epsilon = 1e-6);
     }
 }

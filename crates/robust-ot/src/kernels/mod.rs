@@ -10,4 +10,4 @@ mod tests;
 
 pub use self::real::Real;
 pub(crate) use self::real::sealed;
-pub(crate) use self::slices::{lower_to_differences, smallest_difference};
+pub(crate) use self::slices::{lower_to_differences, lower_with_places, smallest_difference};

@@ -276,3 +276,15 @@ pub(crate) fn lower_to_differences(y: &mut [f64], x: &[f64], c: f64) {
         *y = if difference < *y { difference } else { *y };
     }
 }
+
+/// y_j ← min(y_j, x_j − c), with `place` noted where that is the new least. Places are numbers of y's width, so that
+/// both go through the same registers.
+#[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+pub(crate) fn lower_with_places(y: &mut [f64], places: &mut [f64], x: &[f64], c: f64, place: f64) {
+    for ((y, at), x) in y.iter_mut().zip(places).zip(x) {
+        let difference = x - c;
+        let less = difference < *y;
+        *y = if less { difference } else { *y };
+        *at = if less { place } else { *at };
+    }
+}

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::real::sealed::Kernels;
 use super::scalar::{exp32, exp64, ln64};
-use super::{lower_to_differences, smallest_difference};
+use super::{lower_to_differences, lower_with_places, smallest_difference};
 
 fn exp_of<T: Kernels + Copy>(x: T, zero: T) -> T {
     // Long enough for the vector loop; all places must agree.
@@ -117,6 +117,11 @@ fn reductions_agree_with_plain_loops_for_every_length() {
         let mut lowered = y.clone();
         lower_to_differences(&mut lowered, &x, 1.5);
         assert_eq!(lowered, x.iter().zip(&y).map(|(x, y)| y.min(x - 1.5)).collect::<Vec<_>>());
+        let (mut least, mut places) = (y.clone(), vec![7.0; y.len()]);
+        lower_with_places(&mut least, &mut places, &x, 1.5, 3.0);
+        assert_eq!(least, lowered);
+        let expected = x.iter().zip(&y).map(|(x, y)| if x - 1.5 < *y { 3.0 } else { 7.0 });
+        assert_eq!(places, expected.collect::<Vec<_>>());
         let (mut out, mut out32) = (vec![f64::NAN; x.len()], vec![f32::NAN; x.len()]);
         assert_eq!(f64::exponents(&mut out, &x, &y, 1.0), top);
         assert_eq!(f64::from(f32::exponents(&mut out32, &x32, &y32, 1.0)), top);
