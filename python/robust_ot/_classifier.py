@@ -51,7 +51,7 @@ _OPTIONS = (
     "precision",
 )
 #: Training rows that ``metric_`` is a mean over.
-_METRIC_ROWS = 50
+METRIC_ROWS = 50
 
 
 class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, unused-ignore]
@@ -245,16 +245,21 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, d)
-            Features.
+        X : array-like or sparse matrix of shape (n, d), or ray.data.Dataset
+            Features. With a Ray dataset, training is that of :func:`robust_ot.distributed.fit`.
         y : array-like of shape (n,), or 0/1 matrix of shape (n, L)
-            One class a row, or every label of a row.
+            One class a row, or every label of a row. With a Ray dataset, the name of the column of labels, or the names of
+            the columns of a 0/1 matrix.
 
         Returns
         -------
         RobustOTClassifier
             This estimator.
         """
+        if type(X).__module__.startswith("ray.data"):
+            from robust_ot import distributed
+
+            return distributed.fit(self, X, y, progress=self.verbose)
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32))
         labels = Labels.learn(y, names)
@@ -271,7 +276,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         )
         for note in notes:
             warnings.warn(note, UserWarning, stacklevel=2)
-        few = min(len(targets[0]) - 1, _METRIC_ROWS)
+        few = min(len(targets[0]) - 1, METRIC_ROWS)
         first = (targets[0][: few + 1], targets[1][: targets[0][few]])
         metric = model.mean_metric(_rows(X[:few]), first)
         self._take(labels, model, history, metric)
@@ -296,10 +301,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         RobustOTClassifier
             This estimator.
         """
-        for name, usual in (("geometry", "names"), ("target_metric", "w2"), ("standardize", False)):
-            value = getattr(self, name)
-            if value != usual:
-                raise ValueError(f"{name} must be {usual!r} for partial_fit, which does not see all rows, but is {value!r}")
+        self._refuse_options_of_all_rows("partial_fit, which does not see all rows")
         first = not hasattr(self, "_model")
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32), reset=first)
@@ -431,6 +433,12 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         return state
 
     # Between here and the core.
+
+    def _refuse_options_of_all_rows(self, where: str) -> None:
+        for name, usual in (("geometry", "names"), ("target_metric", "w2"), ("standardize", False)):
+            value = getattr(self, name)
+            if value != usual:
+                raise ValueError(f"{name} must be {usual!r} for {where}, but is {value!r}")
 
     def _options(self) -> dict[str, Any]:
         options = {name: getattr(self, name) for name in _OPTIONS}

@@ -81,16 +81,25 @@ class Labels:
         return as_targets(places)
 
 
-def with_labels(X: Any, targets: Targets) -> tuple[Any, Targets]:
-    """Leave out rows without a label, which no loss here can learn from, and say so."""
+def labelled(X: Any, targets: Targets) -> tuple[Any, Targets, int]:
+    """Leave out rows without a label, which no loss here can learn from; return also how many they are."""
     starts, indices = targets
     has = np.diff(starts) > 0
     if has.all():
-        return X, targets
-    if not has.any():
+        return X, targets, 0
+    kept = np.concatenate([[0], np.cumsum(np.diff(starts)[has])]).astype(np.int64)
+    return X[has], (kept, indices), int((~has).sum())
+
+
+def with_labels(X: Any, targets: Targets) -> tuple[Any, Targets]:
+    """Leave out rows without a label, and say so."""
+    rows = len(targets[0]) - 1
+    X, targets, left_out = labelled(X, targets)
+    if left_out == rows and rows > 0:
         raise ValueError("y must give some row a label, but none has one")
-    warnings.warn(f"{int((~has).sum())} of {len(has)} rows have no label and are left out", UserWarning, stacklevel=3)
-    return X[has], (np.concatenate([[0], np.cumsum(np.diff(starts)[has])]).astype(np.int64), indices)
+    if left_out:
+        warnings.warn(f"{left_out} of {rows} rows have no label and are left out", UserWarning, stacklevel=3)
+    return X, targets
 
 
 def unit_vectors(given: Any, names: list[str]) -> NDArray[np.float64] | None:

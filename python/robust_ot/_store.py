@@ -1,4 +1,4 @@
-"""Matrices on disk, filled block by block, with a manifest that says which blocks are there."""
+"""Matrices on disk, filled block by block, with a manifest and a journal that say which blocks are there."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_VERSION = 1
+_VERSION = 2
 _MANIFEST = "manifest.json"
+#: A line for every block that was finished after the manifest was written: as long as a run is, a block costs one line.
+_JOURNAL = "journal.jsonl"
 
 
 class Store:
     """Arrays that outlive the process that fills them; without a folder, arrays in memory.
 
-    A block counts once its numbers are on disk and the manifest, replaced in one piece, names it: whoever dies in between
-    does that block again.
+    A block counts once its numbers are on disk and its line in the journal is: whoever dies in between does that block again.
+    The manifest, replaced in one piece, takes the journal in when the store is closed.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, key: str, arrays: dict[str, tuple[tuple[int, int], Any]]) -> None:
@@ -29,16 +31,23 @@ class Store:
         self._shapes = arrays
         self._memory: dict[str, NDArray[Any]] = {}
         self._files: dict[str, tuple[int, int]] = {}
+        self._outdated: list[Path] = []
         if self.folder is None:
             self._memory = {name: np.empty(shape, dtype) for name, (shape, dtype) in arrays.items()}
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        if (self.folder / _MANIFEST).exists():
-            self._resume()
+        path = self.folder / _MANIFEST
+        if path.exists():
+            found, self.done, self.notes = recorded(self.folder)
+            if found != (_VERSION, key):
+                raise ValueError(f"out must be a new folder or one of the same data and options, but {path} is of another run")
         else:
             for name, (shape, dtype) in arrays.items():
                 self._create(name, shape, dtype)
-            self._write_manifest()
+        # A line that was cut off by a crash goes with the journal.
+        self._write_manifest()
+        self._journal = os.open(self.folder / _JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._noted = self.notes
         for name in arrays:
             path = self._path(name)
             offset = np.load(path, mmap_mode="r").offset
@@ -61,24 +70,35 @@ class Store:
             finally:
                 os.close(file)
 
-    def _resume(self) -> None:
-        assert self.folder is not None
-        path = self.folder / _MANIFEST
-        found = json.loads(path.read_text())
-        if found.get("version") != _VERSION or found.get("key") != self.key:
-            raise ValueError(f"out must be a new folder or one of the same measures and options, but {path} is of another run")
-        self.done, self.notes = set(found["done"]), found["notes"]
-
     def _write_manifest(self) -> None:
+        """Write all that is known into the manifest, and begin a new journal."""
+        assert self.folder is not None
+        text = json.dumps({"version": _VERSION, "key": self.key, "done": sorted(self.done), "notes": self.notes})
+        self._write(_MANIFEST, text.encode())
+        (self.folder / _JOURNAL).unlink(missing_ok=True)
+
+    def _write(self, name: str, data: bytes) -> None:
+        """Write a whole file, or none."""
         if self.folder is None:
             return
-        text = json.dumps({"version": _VERSION, "key": self.key, "done": sorted(self.done), "notes": self.notes})
-        unfinished = self.folder / f"{_MANIFEST}.{os.getpid()}"
-        with open(unfinished, "w") as file:
-            file.write(text)
+        unfinished = self.folder / f"{name}.{os.getpid()}"
+        with open(unfinished, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(unfinished, self.folder / _MANIFEST)
+        os.replace(unfinished, self.folder / name)
+
+    def keep(self, note: str, name: str, data: bytes) -> None:
+        """Write a file that the next commit names in a note; the one it named before goes then."""
+        self._write(name, data)
+        if self.folder is not None and note in self.notes:
+            self._outdated.append(self.folder / self.notes[note])
+        self.notes = {**self.notes, note: name}
+
+    def read(self, name: str) -> bytes:
+        """Return a file that was kept."""
+        assert self.folder is not None
+        return (self.folder / name).read_bytes()
 
     def put(self, name: str, row: int, column: int, values: NDArray[Any]) -> None:
         """Write some numbers of one row."""
@@ -96,10 +116,21 @@ class Store:
 
     def commit(self, block: str) -> None:
         """Count a block whose numbers have been written."""
+        self.done.add(block)
+        if self.folder is None:
+            return
         for file, _ in self._files.values():
             os.fsync(file)
-        self.done.add(block)
-        self._write_manifest()
+        line: dict[str, Any] = {"done": block}
+        if self.notes != self._noted:
+            line["notes"] = self._noted = self.notes
+        left = memoryview((json.dumps(line) + "\n").encode())
+        while len(left):
+            left = left[os.write(self._journal, left) :]
+        os.fsync(self._journal)
+        for path in self._outdated:
+            path.unlink(missing_ok=True)
+        self._outdated = []
 
     def array(self, name: str) -> NDArray[Any]:
         """Return an array; one on disk is mapped, not read."""
@@ -109,7 +140,23 @@ class Store:
         return mapped
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Let go of the files; what the journal says is in the manifest then."""
         for file, _ in self._files.values():
             os.close(file)
         self._files = {}
+        if self.folder is not None:
+            os.close(self._journal)
+            _, self.done, self.notes = recorded(self.folder)
+            self._write_manifest()
+
+
+def recorded(folder: Path) -> tuple[tuple[int, str], set[str], dict[str, Any]]:
+    """Return version and key of a run, the blocks that are done, and notes, from manifest and journal."""
+    found = json.loads((folder / _MANIFEST).read_text())
+    done, notes = set(found["done"]), found["notes"]
+    journal = folder / _JOURNAL
+    for line in journal.read_text().split("\n")[:-1] if journal.exists() else []:
+        entry = json.loads(line)
+        done.add(entry["done"])
+        notes = entry.get("notes", notes)
+    return (found.get("version"), found.get("key")), done, notes

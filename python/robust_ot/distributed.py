@@ -8,15 +8,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 try:
     import ray
@@ -26,11 +24,15 @@ except ImportError as error:
 from robust_ot import _core
 from robust_ot._distance import Distances, MeasureLike, Solver
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
+from robust_ot._ray_cluster import Progress, connect
 from robust_ot._ray_tasks import PART, Checked, find_neighbours, solve_tile
 from robust_ot._store import Store
 from robust_ot._warning import warn_unconverged
 
-__all__ = ["AllDistances", "Neighbours", "nearest", "pairwise"]
+if TYPE_CHECKING:
+    from robust_ot._classifier import RobustOTClassifier
+
+__all__ = ["AllDistances", "Neighbours", "fit", "nearest", "pairwise"]
 
 #: A worker that is killed, or whose node is, costs a task one of these.
 _RETRIES = 20
@@ -68,7 +70,7 @@ class Neighbours:
     solved : int
         Distances that were solved for; the bounds left out the others.
     bounds : int
-        Plain transport problems that bounds were found with.
+        Pairs that were bounded by potentials, one order at a time.
     pairs : int
         Distances that a full matrix would have needed.
     failed : dict
@@ -148,10 +150,10 @@ def pairwise(
     worst, unfinished = store.notes.get("relative_gap", 0.0), store.notes.get("unfinished", 0)
     edges = range(0, n, tile)
     blocks = {f"{i},{j}": (range(i, min(i + tile, n)), range(j, min(j + tile, n))) for i in edges for j in edges if i <= j}
-    told = _Progress("pairwise", n * (n + 1) // 2, progress)
+    told = Progress("pairwise", n * (n + 1) // 2, progress)
     told.start(sum(_pairs_in(*blocks[name]) for name in store.done))
     try:
-        _connect(ray_address)
+        connect(ray_address)
         # Each measure is once in the object store, with those it shares tiles with.
         parts = {i: ray.put(checked[i : i + tile]) for i in edges}
         todo = (
@@ -205,8 +207,8 @@ def nearest(
 ) -> Neighbours:
     """Find the nearest measures of every measure on a Ray cluster, without the full matrix.
 
-    Two lower bounds leave out pairs that cannot enter: the distance of the means, and that of a solver's first iteration, plain
-    transport under one metric. The result is that of sorting the full matrix.
+    Two lower bounds leave out pairs that cannot enter: the distance of the means, and the value of potentials that a few cheap
+    steps find under one metric. The result is that of sorting the full matrix.
 
     Parameters
     ----------
@@ -244,14 +246,15 @@ def nearest(
     store = Store(out, _key("nearest", checked, asked, how, (top_k, block)), arrays)
     solved, bounds = store.notes.get("solved", 0), store.notes.get("bounds", 0)
     blocks = {str(i): range(i, min(i + block, n)) for i in range(0, n, block)}
-    told = _Progress("nearest", n, progress)
+    told = Progress("nearest", n, progress)
     told.start(sum(len(blocks[name]) for name in store.done))
     try:
-        _connect(ray_address)
+        connect(ray_address)
         parts = [ray.put(checked[i : i + PART]) for i in range(0, n, PART)]
         summary = ray.put(_summary(checked))
+        size = sum(numbers.nbytes for measure in checked for numbers in measure or ())
         todo = (
-            (name, (find_neighbours, parts, summary, rows, top_k, asked, how))
+            (name, (find_neighbours, parts, size, summary, rows, top_k, asked, how))
             for name, rows in blocks.items()
             if name not in store.done
         )
@@ -269,6 +272,79 @@ def nearest(
     _say_failed(failed)
     pairs = sound * (sound - 1) // 2
     return Neighbours(store.array("indices"), store.array("distances"), solved, bounds, pairs, failed)
+
+
+def fit(
+    classifier: RobustOTClassifier,
+    data: Any,
+    label: str | Sequence[str],
+    *,
+    features: str | Sequence[str] | None = None,
+    classes: ArrayLike | None = None,
+    workers: int | None = None,
+    threads: int = 1,
+    shuffle: int = 10_000,
+    out: str | os.PathLike[str] | None = None,
+    ray_address: str | None = None,
+    progress: bool = True,
+) -> RobustOTClassifier:
+    """Train a classifier on a Ray dataset that need not fit on one machine.
+
+    Every worker has a share of the rows and a replica of the model. In each step it finds the slopes of its part of the batch;
+    their sum, the same on every worker, is the step that one process would make with the whole batch. Rows stay in the object
+    store of the cluster, which spills to disk. When a worker or its node dies, the epoch is begun again with the weights it
+    began with. The same data, options and number of workers give the same model, bit for bit.
+
+    Parameters
+    ----------
+    classifier : RobustOTClassifier
+        What to train; its ``batch`` is that of all workers together. ``standardize``, ``geometry='rows'`` and ``validation``
+        need all rows in one place and are refused.
+    data : ray.data.Dataset
+        The rows.
+    label : str or sequence of str
+        The column of classes, or of 0/1 vectors, or the columns of a 0/1 matrix.
+    features : str or sequence of str, optional
+        The columns of features, numbers or vectors of numbers; all others without it.
+    classes : array-like, optional
+        All classes there are, or the names of the labels of a 0/1 matrix; classes are looked for in the data without it.
+    workers : int, optional
+        How many; one for every ``threads`` cores of the cluster without it.
+    threads : int
+        Threads a worker.
+    shuffle : int
+        Rows that are shuffled together on a worker, anew in every epoch; 0 keeps their order.
+    out : path, optional
+        A folder for the model's state after every epoch; a run that died, its driver included, continues there.
+    ray_address, progress
+        As for :func:`pairwise`.
+
+    Returns
+    -------
+    RobustOTClassifier
+        The classifier, fitted; :meth:`~robust_ot.RobustOTClassifier.partial_fit` goes on from there.
+
+    Examples
+    --------
+    >>> import ray  # doctest: +SKIP
+    >>> data = ray.data.read_parquet("rows")  # doctest: +SKIP
+    >>> distributed.fit(RobustOTClassifier(batch=1000), data, "label", workers=8)  # doctest: +SKIP
+    """
+    from robust_ot import _ray_fit
+
+    return _ray_fit.fit(
+        classifier,
+        data,
+        label,
+        features=features,
+        classes=classes,
+        workers=workers,
+        threads=threads,
+        shuffle=shuffle,
+        out=out,
+        ray_address=ray_address,
+        progress=progress,
+    )
 
 
 def _check(measures: Sequence[MeasureLike]) -> tuple[list[Checked], dict[str, str]]:
@@ -317,12 +393,6 @@ def _key(what: str, measures: list[Checked], *options: Any) -> str:
     return key.hexdigest()
 
 
-def _connect(address: str | None) -> None:
-    """Use the cluster that is there, or the one named, or one on this machine."""
-    if not ray.is_initialized():
-        ray.init(address=address, log_to_driver=False)
-
-
 @functools.cache
 def _remote(work: Callable[..., Any]) -> Any:
     """Make a function a task, once: every time it is made one, the cluster keeps another copy of it."""
@@ -355,31 +425,3 @@ def _say_failed(failed: dict[str, str]) -> None:
     if failed:
         first = next(iter(failed.values()))
         warnings.warn(f"{len(failed)} measures or pairs have no distance; the first: {first}", UserWarning, stacklevel=3)
-
-
-class _Progress:
-    """How far it is, how fast, and how long it will take, on standard error."""
-
-    def __init__(self, what: str, all_there_is: int, wanted: bool) -> None:
-        self.what, self.all, self.wanted = what, all_there_is, wanted
-        self.done = self.begun = 0
-        self.started = self.told = time.monotonic()
-
-    def start(self, done: int) -> None:
-        self.done = self.begun = done
-        if done and self.wanted:
-            print(f"{self.what}: going on after {done} of {self.all}", file=sys.stderr)
-
-    def step(self, count: int) -> None:
-        self.done += count
-        now = time.monotonic()
-        if self.wanted and now - self.told >= (0.5 if sys.stderr.isatty() else 10.0):
-            self.told = now
-            rate = (self.done - self.begun) / max(now - self.started, 1e-9)
-            left = (self.all - self.done) / rate if rate > 0 else float("inf")
-            end = "\r" if sys.stderr.isatty() else "\n"
-            print(f"{self.what}: {self.done} of {self.all}, {rate:.1f}/s, {left:.0f} s left ", end=end, file=sys.stderr)
-
-    def end(self) -> None:
-        if self.wanted and sys.stderr.isatty():
-            print(file=sys.stderr)

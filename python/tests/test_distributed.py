@@ -137,14 +137,14 @@ def test_a_driver_that_dies_goes_on_where_it_was(cluster, tmp_path):
     while len(done) < 3 and time.monotonic() < until and driver.poll() is None:
         time.sleep(0.01)
         if (out / "manifest.json").exists():
-            done = json.loads((out / "manifest.json").read_text())["done"]
+            done = _store.recorded(out)[1]
     assert driver.poll() is None, driver.stderr.read()
     driver.kill()
     driver.wait()
-    kept = json.loads((out / "manifest.json").read_text())["done"]
+    kept = _store.recorded(out)[1]
     assert 3 <= len(kept) < 15
     again = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
-    # What is in the manifest is not done again.
+    # What is on record is not done again.
     assert "going on after" in again.stderr
     np.testing.assert_array_equal(np.load(out / "distances.npy"), robust_ot.pairwise(slow(), tol=1e-7).matrix)
 
@@ -191,9 +191,24 @@ def test_a_disk_that_is_full_says_so_and_the_run_goes_on_later(cluster, tmp_path
     with pytest.raises(OSError, match="No space left"):
         distributed.pairwise(measures, tile=4, out=out)
     monkeypatch.undo()
-    done = json.loads((out / "manifest.json").read_text())["done"]
+    done = _store.recorded(out)[1]
     assert 0 < len(done) < 15
     same(distributed.pairwise(measures, tile=4, out=out), robust_ot.pairwise(measures))
+
+
+def test_a_line_of_the_journal_that_was_cut_off_does_not_count(tmp_path):
+    store = _store.Store(tmp_path, "key", {"distances": ((2, 2), np.float64)})
+    store.notes = {"unfinished": 1}
+    for block in ("a", "b"):
+        store.commit(block)
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text(journal.read_text() + '{"done": "c')
+    again = _store.Store(tmp_path, "key", {"distances": ((2, 2), np.float64)})
+    assert (again.done, again.notes) == ({"a", "b"}, {"unfinished": 1})
+    again.commit("d")
+    again.close()
+    assert _store.recorded(tmp_path)[1:] == ({"a", "b", "d"}, {"unfinished": 1})
+    assert not journal.exists()
 
 
 def test_a_disk_without_room_is_found_before_any_work(tmp_path):
