@@ -1,5 +1,5 @@
 # Everything a fresh machine with Rust and Python needs: make demo, make test.
-.PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-cuda lint docs site gallery wheel
+.PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-capacity bench-cuda lint docs site gallery wheel
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -54,11 +54,15 @@ bench-learning:
 bench-python: wheel
 	$(PYTHON) benchmarks/python.py
 
+# What a pair of documents costs, and a cluster of many; writes docs/capacity.md.
+bench-capacity: wheel
+	$(PYTHON) benchmarks/capacity.py
+
 lint: $(VENV)/ready
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	$(VENV)/bin/ruff check python docs benchmarks/python.py
-	$(VENV)/bin/ruff format --check python docs benchmarks/python.py
+	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py
+	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py
 	$(VENV)/bin/mypy
 
 # Formulas of the Rust documentation are set by KaTeX in the browser; the site needs nothing from elsewhere.

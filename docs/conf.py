@@ -25,8 +25,8 @@ html_theme_options = {"source_edit_link": ""}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 autodoc_typehints = "none"
-# The site can be built without torch, which is large.
-autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
+# The site can be built without torch, which is large, and then without Ray Train for it.
+autodoc_mock_imports = [] if find_spec("torch") else ["torch", "ray.train.torch"]
 autodoc_member_order = "bysource"
 # Links of pages that are read on their own, too, go to files of the repository.
 suppress_warnings = ["myst.xref_missing"]

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Measures what a pair of documents costs, and writes the measured part of docs/capacity.md. Run: make bench-capacity."""
+
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import ray
+import robust_ot
+from robust_ot import _core, _ray_tasks, distributed
+from robust_ot._metric import metric_arguments
+from scipy.optimize import nnls
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "capacity.md"
+BEGIN, END = "<!-- measured by benchmarks/capacity.py -->", "<!-- end of what is measured -->"
+TOL = 1e-3
+WORDS, FEATURES, GROUPS = (25, 50, 100, 200), (50, 100, 300), (5, 10, 25)
+#: Documents of every size, pairs that are timed at a time, and seconds that all of a size are timed for.
+DOCUMENTS, PAIRS, SECONDS = 40, 20, 1.5
+#: The run that the model is checked against: documents, words, features, groups; and how many neighbours.
+CHECK = (600, 100, 300, 10)
+NEIGHBOURS = 10
+#: Measures along a tile's side, the default of distributed.pairwise.
+TILE = 64
+#: What the page tells of: documents, cores a machine.
+MANY, CORES = 1_000_000, 64
+
+NAMES = ("", "m d", "m d r", "m² d", "m² log₂ m", "m² log₂ m · r²/d")
+
+
+def terms(words: int, features: int, groups: int) -> list[float]:
+    """What the cost of a pair of documents of m words, d features and r groups is made of."""
+    m, d, r = words, features, groups
+    pivots = m * m * np.log2(m)
+    # The more a metric can do with as many features, the more calls of the simplex it takes.
+    return [1.0, m * d, m * d * r, m * m * d, pivots, pivots * r * r / d]
+
+
+def documents(count: int, words: int, features: int, seed: int = 0) -> list:
+    """Bags of words: vectors with the falling spectrum of word vectors, words by Zipf's law within a topic."""
+    rng = np.random.default_rng(seed)
+    scale = 1 / np.sqrt(1 + np.arange(features))
+    vectors = rng.normal(size=(4000, features)) * scale
+    topics = rng.normal(size=(20, features)) * scale
+    found = []
+    for _ in range(count):
+        near = vectors @ topics[rng.integers(len(topics))]
+        odds = np.exp(near / near.std()) / (1 + rng.permutation(len(vectors)))
+        chosen = rng.choice(len(vectors), words, replace=False, p=odds / odds.sum())
+        found.append((vectors[chosen], odds[chosen] / odds[chosen].sum()))
+    return found
+
+
+def arguments(groups: int) -> tuple:
+    """The metric and the solver, as the core takes them."""
+    return metric_arguments("p", 1, 2.0, 1.0, None, groups, "contiguous", 0), (0.0, "auto", TOL, 1000, None, "cpu")
+
+
+def seconds(work: object, units: int) -> float:
+    """Seconds a unit: the median of several rounds after one that is not counted."""
+    work()
+    found, started = [], time.perf_counter()
+    while len(found) < 3 or time.perf_counter() - started < SECONDS / 2:
+        begun = time.perf_counter()
+        work()
+        found.append((time.perf_counter() - begun) / units)
+    return statistics.median(found)
+
+
+def rates(words: int, features: int, groups: int) -> tuple[float, float]:
+    """Seconds that a distance takes on one core, and a bound by potentials."""
+    docs = documents(DOCUMENTS, words, features)
+    points, weights = [doc[0] for doc in docs], [doc[1] for doc in docs]
+    pairs = [(0, at) for at in range(1, PAIRS + 1)]
+    values = _core.pairwise(points, weights, pairs, *arguments(groups))[0]
+    limit = float(np.min(values))
+    whole = seconds(lambda: _core.pairwise(points, weights, pairs, *arguments(groups)), PAIRS)
+    screens = _core.Screens(points, weights, *arguments(groups))
+    others = list(range(1, DOCUMENTS))
+    bound = seconds(lambda: screens.bounds(0, others[:8], others, limit), DOCUMENTS - 1)
+    return whole, bound
+
+
+def fit(rows: list, measured: list[float]) -> tuple[np.ndarray, float]:
+    """Least relative squares with no negative cost; also the largest relative error."""
+    A, t = np.array([terms(*row) for row in rows]), np.array(measured)
+    found, _ = nnls(A / t[:, None], np.ones(len(t)))
+    return found, float(np.abs(A @ found / t - 1).max())
+
+
+def timed(work: object) -> tuple[float, object]:
+    """Seconds of one run, and what it gives."""
+    started = time.perf_counter()
+    found = work()
+    return time.perf_counter() - started, found
+
+
+def main() -> None:
+    """Measure, fit, check, write."""
+    robust_ot.set_threads(1)
+    sizes = [(m, d, r) for m in WORDS for d in FEATURES for r in GROUPS]
+    measured = []
+    for size in sizes:
+        measured.append(rates(*size))
+        print(*size, *(f"{t * 1e6:.0f} µs" for t in measured[-1]), flush=True)
+    whole, worst_whole = fit(sizes, [t for t, _ in measured])
+    bound, worst_bound = fit(sizes, [t for _, t in measured])
+
+    count, *size = CHECK
+    docs = documents(count, size[0], size[1], seed=7)
+    summary = distributed._summary(distributed._check(docs)[0])
+    asked, how = arguments(size[2])
+    mean = timed(lambda: _ray_tasks._mean_bounds(summary, 0, np.arange(1, count), asked, how))[0] / (count - 1)
+    ray.init(log_to_driver=False)
+    cores = int(ray.cluster_resources()["CPU"])
+    keywords = {"groups": size[2], "tol": TOL, "progress": False}
+    distributed.pairwise(docs[:8], **keywords)
+    all_of_them, _ = timed(lambda: distributed.pairwise(docs, **keywords))
+    nearest, near = timed(lambda: distributed.nearest(docs, NEIGHBOURS, **keywords))
+    model = {
+        "whole": whole.tolist(),
+        "bound": bound.tolist(),
+        "mean": mean,
+        "bounded": near.bounds / (count * (count - 1)),
+        "solved": near.solved / (count * NEIGHBOURS),
+    }
+    lines = table(sizes, measured, model, (worst_whole, worst_bound))
+    lines += checked(model, cores, all_of_them, nearest, near) + many(model)
+    lines += ["```{raw} html", f"<script>const CAPACITY = {json.dumps(model)};</script>", "```", ""]
+    text = PAGE.read_text()
+    PAGE.write_text("\n".join([text.split(BEGIN)[0] + BEGIN, "", *lines, END + text.split(END)[1]]))
+
+
+def of_pair(model: dict, what: str, size: tuple) -> float:
+    """Seconds by the model."""
+    return float(np.dot(terms(*size), model[what]))
+
+
+def core_seconds(model: dict, count: int, size: tuple) -> tuple[float, float]:
+    """Of all distances, and of the nearest few."""
+    pairs = count * (count + 1) / 2
+    ordered = count * (count - 1)
+    nearest = ordered * (model["mean"] + model["bounded"] * of_pair(model, "bound", size))
+    return pairs * of_pair(model, "whole", size), nearest + model["solved"] * count * NEIGHBOURS * of_pair(model, "whole", size)
+
+
+def table(sizes: list, measured: list, model: dict, worst: tuple[float, float]) -> list[str]:
+    """What was measured, and what the model makes of it."""
+    lines = ["| words m | features d | groups r | distance, µs | by the model | bound, µs | by the model |", "|" + "---|" * 7]
+    for size, (whole, bound) in zip(sizes, measured, strict=True):
+        told = [whole, of_pair(model, "whole", size), bound, of_pair(model, "bound", size)]
+        lines.append(f"| {size[0]} | {size[1]} | {size[2]} | " + " | ".join(f"{t * 1e6:.0f}" for t in told) + " |")
+    for name, what, error in (("A distance", "whole", worst[0]), ("A bound by potentials", "bound", worst[1])):
+        costs = [(c * 1e9, term) for c, term in zip(model[what], NAMES, strict=True) if c > 0]
+        parts = " + ".join(f"{c:,.0f} {term}".strip() if c > 100 else f"{c:.3g} {term}" for c, term in costs)
+        lines += ["", f"{name} takes {parts} nanoseconds on one core, within {error:.0%} of every line."]
+    return [*lines, "", f"A bound by means takes {model['mean'] * 1e6:.1f} µs.", ""]
+
+
+def checked(model: dict, cores: int, all_of_them: float, nearest: float, near: object) -> list[str]:
+    """A run of another size on a cluster."""
+    count, *size = CHECK
+    told = [t / cores for t in core_seconds(model, count, size)]
+    side = TILE * size[0] * (size[1] + 1) * 8
+    return [
+        "### Checked",
+        "",
+        f"{count} documents of {size[0]} words, {size[1]} features and {size[2]} groups, none of them among those above,",
+        f"on Ray with {cores} cores:",
+        "",
+        "| | measured | by the model |",
+        "|---|---|---|",
+        f"| all {count * (count + 1) // 2:,} distances | {all_of_them:.1f} s | {told[0]:.1f} s |",
+        f"| the {NEIGHBOURS} nearest of each | {nearest:.1f} s | {told[1]:.1f} s |",
+        "",
+        f"The nearest took {near.bounds:,} bounds by potentials and {near.solved:,} distances: means left",
+        f"{model['bounded']:.0%} of the pairs, and {model['solved']:.1f} distances were solved for every neighbour found.",
+        f"One side of a tile is {side / 1e6:.1f} MB.",
+        "",
+    ]
+
+
+def many(model: dict) -> list[str]:
+    """What a million documents take."""
+    _, *size = CHECK
+    full, nearest = core_seconds(model, MANY, size)
+    lines = [
+        f"### {MANY:,} documents of {size[0]} words, {size[1]} features, {size[2]} groups",
+        "",
+        f"| | core hours | machines of {CORES} cores for a day | for a week | on disk |",
+        "|---|---|---|---|---|",
+    ]
+    for name, spent, disk in (
+        ("all distances", full, MANY**2 * 16 / 1e12),
+        (f"the {NEIGHBOURS} nearest of each", nearest, MANY * NEIGHBOURS * 16 / 1e12),
+    ):
+        hours = spent / 3600
+        machines = [hours / CORES / 24, hours / CORES / 168]
+        room = f"{disk:.0f} TB" if disk >= 1 else f"{disk * 1e6:.0f} MB"
+        lines.append(f"| {name} | {hours:,.0f} | {machines[0]:,.0f} | {machines[1]:,.0f} | {room} |")
+    return [*lines, ""]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
