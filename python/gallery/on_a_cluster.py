@@ -61,6 +61,7 @@ def main(picture: str) -> None:
             )
             result = trainer.fit()
             assert result.metrics is not None
+            assert result.metrics["epoch"] == epochs
             losses.append(result.metrics["loss"])
             print(f"after {epochs} epochs: loss {losses[-1]:.3f}")
         load_checkpoint(result.checkpoint, network)

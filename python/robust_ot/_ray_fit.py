@@ -41,7 +41,7 @@ class _Columns:
 
     @classmethod
     def find(cls, data: Any, features: str | Sequence[str] | None, label: Any) -> _Columns:
-        known = list(data.columns())
+        known = list(data.columns() or [])
         if label is None:
             raise ValueError("y must name the column of labels, or the columns of a 0/1 matrix, but is None")
         wanted = label if isinstance(label, str) else [str(name) for name in label]
@@ -165,12 +165,14 @@ def fit(
             raise ValueError(f"{name} must be None for data on Ray, of which no rows are held out, but is {value}")
     if classifier.device not in ("auto", "cpu"):
         raise ValueError(f"device must be 'auto' or 'cpu' for data on Ray, but is {classifier.device!r}")
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, but is {threads}")
     connect(ray_address)
+    columns = _Columns.find(data, features, label)
     data = data.materialize()
     rows = data.count()
     if rows == 0:
         raise ValueError("the data must have rows, but has none")
-    columns = _Columns.find(data, features, label)
     X, y = columns.rows(data.take_batch(_SAMPLE, batch_format="numpy"))
     if classes is None and y.ndim == 1:
         classes = np.asarray(data.unique(columns.label))
@@ -222,8 +224,6 @@ def fit(
 
 
 def _worker_count(asked: int | None, threads: int, most: int) -> int:
-    if threads < 1:
-        raise ValueError(f"threads must be at least 1, but is {threads}")
     if asked is None:
         cores = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call, unused-ignore]
         return max(1, min(cores // threads, most))

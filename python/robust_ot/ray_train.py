@@ -90,7 +90,7 @@ def torch_trainer(
             raise ValueError(f"{name} must be at least {least}, but is {value}")
     if batch % workers:
         raise ValueError(f"batch must be a multiple of the {workers} workers, but is {batch}")
-    known = list(data.columns())
+    known = list(data.columns() or [])
     for name, column in (("features", features), ("label", label)):
         if column not in known:
             raise ValueError(f"{name} must be a column of the data, {known}, but is {column!r}")

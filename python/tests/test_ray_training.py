@@ -89,10 +89,10 @@ def test_the_numbers_of_workers_differ_by_rounding_alone(cluster):
     X, y = table(rows=96)
     models = []
     for workers in (1, 4):
-        model = RobustOTClassifier(label_vectors=VECTORS, batch=96, epochs=10, lr=0.05)
+        model = RobustOTClassifier(label_vectors=VECTORS, batch=96, epochs=4, lr=0.05)
         models.append(distributed.fit(model, on_ray(X, y), "label", workers=workers, progress=False))
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=0, atol=1e-6)
-    again = RobustOTClassifier(label_vectors=VECTORS, batch=96, epochs=10, lr=0.05)
+    again = RobustOTClassifier(label_vectors=VECTORS, batch=96, epochs=4, lr=0.05)
     distributed.fit(again, on_ray(X, y), "label", workers=4, progress=False)
     np.testing.assert_array_equal(again.coef_, models[1].coef_)
 
@@ -242,9 +242,6 @@ class TestTorch:
         found = load_checkpoint(result.checkpoint, torch.nn.Linear(5, 3))
         for mine, wanted in zip(found.parameters(), network.parameters(), strict=True):
             np.testing.assert_allclose(mine.detach().numpy(), wanted.detach().numpy(), rtol=0, atol=1e-6)
-        # Another run of the same name has nothing left to do but the epochs beyond.
-        _, longer = self.trainer(on_ray(X, y), tmp_path, epochs=6)
-        assert longer.fit().metrics["epoch"] == 6
 
     @pytest.mark.parametrize(
         ("keywords", "told"),
