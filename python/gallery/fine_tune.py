@@ -34,12 +34,12 @@ def main(picture: str) -> None:
     X_test, y_test = samples(3000, 2)
     vectors = np.repeat(np.eye(3), 3, axis=0) + 0.3 * np.random.default_rng(0).normal(size=(9, 3))
 
-    network = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 9))
+    network: nn.Module = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 9))
 
     def train(network: nn.Module, loss: nn.Module, epochs: int, lr: float) -> nn.Module:
         optimizer = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=1e-3)
         for _ in range(epochs):
-            for rows in torch.randperm(len(X)).split(50):
+            for rows in torch.randperm(len(X)).split(50):  # type: ignore[no-untyped-call, unused-ignore]
                 optimizer.zero_grad()
                 loss(network(X[rows]), y[rows]).backward()
                 optimizer.step()
