@@ -1,5 +1,5 @@
 # Everything a fresh machine with Rust and Python needs: make demo, make test.
-.PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-capacity bench-cuda lint docs site gallery wheel
+.PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-capacity bench-cuda lint lint-rust lint-python docs site gallery wheel
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -31,7 +31,7 @@ wheel: $(VENV)/ready
 # Pages of rot report in Chromium; needs node, npm and Chromium.
 test-browser:
 	cargo build --release --locked --package rot-cli
-	tools/browser/run
+	tools/browser/run release
 
 # What runs on a card; each test says that it is skipped where there is none.
 test-cuda: wheel
@@ -58,9 +58,13 @@ bench-python: wheel
 bench-capacity: wheel
 	$(PYTHON) benchmarks/capacity.py
 
-lint: $(VENV)/ready
+lint: lint-rust lint-python
+
+lint-rust:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+lint-python: $(VENV)/ready
 	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py
 	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py
 	$(VENV)/bin/mypy

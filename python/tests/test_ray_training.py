@@ -59,12 +59,12 @@ def batches(rows, batch, workers):
         yield step
 
 
-# Not gradient descent with several labels a row: there, even the order of rows in a batch of one process matters more.
 @pytest.mark.parametrize(
     ("several", "options"),
     [
         (False, {"optimizer": "sgd", "momentum": 0.9, "lr": 0.05}),
         (False, {"lr": 0.01, "weight_decay": 0.001}),
+        (True, {"optimizer": "sgd", "momentum": 0.9, "lr": 0.05}),
         (True, {"lr": 0.01, "weight_decay": 0.001}),
     ],
 )

@@ -166,10 +166,11 @@ __device__ bool newton_direction(const Columns &c, double *matrix, double *direc
     return solved;
 }
 
-// Sinkhorn's iteration for every row, Newton steps where a tolerance asks for more; then γ, ln s, c and Σ γ ln γ.
+// Sinkhorn's iteration for every row, Newton steps where a tolerance asks for more; then γ without what stays on a true label,
+// which adds nothing to V but may be nearly all there is, its sums by labels and by columns; ln s and Σ γ ln γ.
 // Shared memory: 3 n_y doubles and n_y floats for the largest n_y.
 extern "C" __global__ void plans(const float *predictions, const float *log_predictions, const float *costs, int by_label, const float *own, Truth truth, u32 width, float inverse,
-                                 u32 iterations, double tolerance, u32 most, float *shares, float *logs, double *masses, double *entropies) {
+                                 u32 iterations, double tolerance, u32 most, float *shares, float *logs, float *gone, double *masses, double *entropies) {
     extern __shared__ double shared[];
     __shared__ double room[LANES];
     __shared__ double warp_room[FEW * LANES];
@@ -209,15 +210,18 @@ extern "C" __global__ void plans(const float *predictions, const float *log_pred
     }
     double entropy = 0.0;
     for (u32 p = threadIdx.x; p < width; p += blockDim.x) {
-        float h = c.h[p];
+        float h = c.h[p], sum = 0.0f;
         entropy += (double)h * log_predictions[start + p];
         for (u32 q = 0; q < row.count; q++) {
             u64 at = (u64)q * width + p;
             float share = row.count > 1 ? c.shares[at] : 1.0f, log_share = row.count > 1 ? c.logs[at] : 0.0f;
-            c.shares[at] = h * share;
+            float moved = row.labels[q] == p ? 0.0f : h * share;
+            sum += moved;
+            c.shares[at] = moved;
             c.logs[at] = log_share;
             entropy += (double)(h * share) * log_share;
         }
+        gone[start + p] = sum;
     }
     entropy = block_sum(entropy, room);
     if (threadIdx.x == 0) entropies[blockIdx.x] = entropy;

@@ -60,7 +60,7 @@ struct Kernels {
 struct Room {
     rows: usize,
     lines: usize,
-    /// h [G | E], rows × (r(r+1)/2 + d).
+    /// Σ_p (Σ_q γ_pq) [G_p | E_p] over what moves, rows × (r(r+1)/2 + d).
     diagonals: CudaSlice<f32>,
     /// Lines × d.
     gathered: CudaSlice<f32>,
@@ -192,8 +192,6 @@ impl LabelLoss {
         let wide = triangle + dim;
         let (width, width32) = (*labels, *labels as u32);
         let both = Matrix::new(at(&self.both), width, wide);
-        let predicted = Matrix::new(predictions, count, width);
-        blas.product(Matrix::new(at(&room.diagonals), count, wide), predicted, both)?;
         let (costs, by_label, own) = match &self.first {
             First::Table(table) => (at(table), 1_i32, 0),
             First::Factors { moved, own } => {
@@ -233,9 +231,13 @@ impl LabelLoss {
             most as u32,
             at(&room.shares),
             at(&room.logs),
+            // Until they are found, the room of the slopes is for the mass that leaves each label.
+            slopes,
             at64(&room.masses),
             at64(&room.entropies)
         )?;
+        let gone = Matrix::new(slopes, count, width);
+        blas.product(Matrix::new(at(&room.diagonals), count, wide), gone, both)?;
         let shares = Matrix::new(at(&room.shares), lines, width);
         let points = Matrix::new(at(&self.points), width, *dim);
         blas.product(Matrix::new(at(&room.spread), lines, *dim), shares, points)?;

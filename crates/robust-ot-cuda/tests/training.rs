@@ -129,6 +129,22 @@ fn every_set_trains_as_on_the_processor() {
 }
 
 #[test]
+fn little_that_moves_is_seen_as_on_the_processor() {
+    let Some(device) = device("little moves") else { return };
+    // Every label is true, and ten iterations leave nearly all mass where it is.
+    let features = matrix(ROWS, FEATURES, 5).mapv(|x| x as f32);
+    let targets = Targets::new(3, vec![vec![0, 1, 2]; ROWS]).unwrap();
+    let data = Dataset::new(Features::Dense(features), targets).unwrap();
+    for set in [MetricSet::P { k: 1 }, MetricSet::P { k: 3 }, MetricSet::Features { lambda: 0.3 }] {
+        let loss = LossSettings { set: set.clone(), ..Default::default() };
+        let robust = RobustLoss::new(&matrix(3, 4, 6), &Grouping::none(4), loss).unwrap();
+        let objective = Objective::mix(1.0, 5.0, robust).unwrap();
+        let settings = TrainSettings { epochs: 10, ..settings(Optimizer::Sgd { momentum: 0.9 }) };
+        compare(&device, &data, &objective, &settings, &format!("{set}, every label true"));
+    }
+}
+
+#[test]
 fn sinkhorn_to_a_tolerance_is_that_of_the_processor() {
     let Some(device) = device("tolerance") else { return };
     for most in [4, 12] {

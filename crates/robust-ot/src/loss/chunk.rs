@@ -31,7 +31,7 @@ pub(super) struct Rows<'a, T> {
 pub(super) struct Chunk<T> {
     /// h, rows × L.
     predictions: Vec<T>,
-    /// Σ_p h_p G_p, rows × r(r+1)/2.
+    /// Σ_p h_p G_p over the labels p that are not true, rows × r(r+1)/2.
     diagonals: Vec<T>,
     /// M with doubled off-diagonals, rows × r(r+1)/2.
     packed: Vec<T>,
@@ -171,8 +171,13 @@ impl<T: Real> Chunk<T> {
         self.predictions.clear();
         self.predictions.extend_from_slice(rows.log_predictions);
         T::exp_shifted(&mut self.predictions, T::default());
+        self.own.clear();
+        self.own.extend_from_slice(&self.predictions);
+        for (row, others) in self.own.chunks_exact_mut(rows.width()).enumerate() {
+            rows.truth(row).iter().for_each(|&label| others[label] = T::default());
+        }
         fill(&mut self.diagonals, rows.count() * grams.ncols(), T::default());
-        multiply((&self.predictions, rows.count()), grams.view(), &mut self.diagonals);
+        multiply((&self.own, rows.count()), grams.view(), &mut self.diagonals);
     }
 
     /// Frank-Wolfe on all rows. The first plan is that of the first metric, which is the same for all.
@@ -322,7 +327,7 @@ impl<T: Real> Chunk<T> {
         Parts {
             predictions: &self.predictions,
             diagonals: &self.diagonals,
-            masses: &self.lines,
+            masses: &mut self.lines,
             logs: &plan.logs,
             moved: &mut self.moved,
             true_labels: &mut self.true_labels,
@@ -344,7 +349,7 @@ enum Which {
 struct Parts<'a, T> {
     predictions: &'a [T],
     diagonals: &'a [T],
-    masses: &'a [T],
+    masses: &'a mut [T],
     logs: &'a [T],
     moved: &'a mut Vec<T>,
     true_labels: &'a mut Vec<T>,
@@ -354,23 +359,36 @@ struct Parts<'a, T> {
 }
 
 /// V, h(V) and Σ γ ln γ of every row. With Γ all plans stacked, Y = Γ E has all cross moments.
+///
+/// What stays on a true label adds nothing to V, but may be nearly all mass there is: it is taken out of Γ beforehand,
+/// or V would be what rounding leaves of differences between large numbers.
 fn measure<T: Real>(rows: Rows<T>, parts: Parts<T>) -> Result<()> {
     let Labels { points, grams, size, set, .. } = rows.labels;
     let Parts { predictions, diagonals, masses, logs, moved, true_labels, cross, measured, room } = parts;
     let (width, dim) = (rows.width(), points.ncols());
-    fill(moved, rows.line_count() * dim, T::default());
-    multiply((masses, rows.line_count()), points.view(), moved);
     if measured.len() < rows.count() {
         measured.resize_with(rows.count(), || Measured::room(*size));
     }
     for (row, prediction) in predictions.chunks_exact(width).enumerate() {
-        let Measured { moment, worst, entropy } = &mut measured[row];
+        let span = rows.span(row, width);
+        let log_prediction = &rows.log_predictions[row * width..][..width];
+        let mut entropy = T::dot(prediction, log_prediction);
+        let lines = masses[span.clone()].chunks_exact_mut(width).zip(logs[span].chunks_exact(width));
+        for ((masses, logs), &label) in lines.zip(rows.truth(row)) {
+            entropy += T::dot(masses, logs);
+            masses[label] = T::default();
+        }
+        measured[row].entropy = entropy;
+    }
+    fill(moved, rows.line_count() * dim, T::default());
+    multiply((masses, rows.line_count()), points.view(), moved);
+    for (row, Measured { moment, worst, .. }) in measured.iter_mut().enumerate().take(rows.count()) {
         // cross = Σ_q Y_qᵀ E_q.
         gather(true_labels, points, rows.truth(row));
         fill(cross, size * size, T::default());
         let spread = view(&moved[rows.span(row, dim)], *size);
         product_into(view_mut(cross, *size), spread.t(), view(true_labels, *size));
-        // V = Σ_p h_p G_p + Σ_q c_q G_q − cross − crossᵀ, in the order of the packed triangle.
+        // V = Σ_p (Σ_q γ_pq) G_p + Σ_q (Σ_p γ_pq) G_q − cross − crossᵀ, in the order of the packed triangle.
         let own = &diagonals[row * grams.ncols()..][..grams.ncols()];
         let mut place = 0;
         for a in 0..*size {
@@ -380,13 +398,11 @@ fn measure<T: Real>(rows: Rows<T>, parts: Parts<T>) -> Result<()> {
                 place += 1;
             }
         }
-        let log_prediction = &rows.log_predictions[row * width..][..width];
-        *entropy = T::dot(prediction, log_prediction);
-        let span = rows.span(row, width);
-        let lines = masses[span.clone()].chunks_exact(width).zip(logs[span].chunks_exact(width));
-        for ((masses, logs), &label) in lines.zip(rows.truth(row)) {
-            *entropy += T::dot(masses, logs);
-            let mass = T::total(masses);
+        let lines = &masses[rows.span(row, width)];
+        for (line, &label) in lines.chunks_exact(width).zip(rows.truth(row)) {
+            // What comes to the label from others, and what goes from it to others.
+            let gone: f64 = lines.chunks_exact(width).map(|line| line[label].into()).sum();
+            let mass = T::total(line) + gone;
             let mut grams = row_of(grams, label).iter();
             for a in 0..*size {
                 for (v, gram) in moment.row_mut(a).iter_mut().skip(a).zip(&mut grams) {
