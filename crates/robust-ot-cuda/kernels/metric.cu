@@ -132,8 +132,7 @@ __device__ double worst_case(Set set, int r, const double *V, double *M, double 
         }
         value = block_sum(value, room);
         largest = block_max(largest, room);
-        bool lost = !isfinite(value) || (value == 0.0 && largest > 0.0);
-        if (lost && tid == 0) report(fault, step, FAULT_RANGE, (float)largest);
+        if (!isfinite(value) && tid == 0) report(fault, step, FAULT_RANGE, (float)largest);
     } else if (set.kind == SET_KL) {
         for (int at = tid; at < size; at += blockDim.x) {
             double weight = set.prior[at], exponent = V[at] / set.lambda;

@@ -80,7 +80,7 @@ impl Learner {
     /// One step with the slopes of so many rows.
     fn step(&mut self, slopes: &Bound<'_, PyArray1<f32>>, rows: usize) -> PyResult<()> {
         let mut weights = slopes.readonly().as_array().to_vec();
-        let count = self.learning.weights();
+        let count = self.learning.weight_count();
         let bias = if count <= weights.len() { weights.split_off(count) } else { Vec::new() };
         let gradient = Gradient { weights, bias, loss: 0.0, rows };
         run(slopes.py(), |_| self.learning.step(&gradient))?.map_err(|error| from_library("X", error))

@@ -46,8 +46,10 @@ impl Measure {
         if !(mass > 0.0 && mass.is_finite()) {
             return Err(Error::Mass { sum: mass });
         }
-        // A subnormal sum has no accurate reciprocal, so divide each weight.
-        let weights = weights.mapv_into(|w| w / mass);
+        // What is normalised already stays as it is, to the last bit. A subnormal sum has no accurate reciprocal, so
+        // divide each weight.
+        let normalised = (mass - 1.0).abs() <= f64::EPSILON * weights.len() as f64;
+        let weights = if normalised { weights } else { weights.mapv_into(|w| w / mass) };
         let points =
             if points.is_standard_layout() { points } else { points.as_standard_layout().into_owned() };
         Ok(Self { points, weights, mass })

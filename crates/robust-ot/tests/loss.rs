@@ -184,6 +184,16 @@ fn single_precision_knows_what_little_mass_moves() {
 }
 
 #[test]
+fn powers_that_underflow_are_losses_of_nothing() {
+    let (vectors, logs) = (array![[-1.0], [1.0]], array![[-200.0_f64, 0.0]]);
+    let targets = Targets::new(2, [[1]]).unwrap();
+    let settings = LossSettings { set: MetricSet::PPower { k: 2 }, ..Default::default() };
+    let loss = RobustLoss::<f64>::new(&vectors, &Grouping::none(1), settings).unwrap();
+    let found = loss.loss_gradient(logs.view(), &targets).unwrap();
+    assert!(found.losses[0].abs() < 1e-80 && found.gradients.iter().all(|g| g.is_finite()));
+}
+
+#[test]
 fn probabilities_that_underflow_do_no_harm() {
     let vectors = vectors(L, D, 9);
     let mut logs = log_predictions(2, L, 10);

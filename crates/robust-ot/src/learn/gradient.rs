@@ -67,7 +67,14 @@ impl Gradient {
 
 impl Learner {
     /// Number of weights, without biases.
-    pub fn weights(&self) -> usize {
+    ///
+    /// ```
+    /// use robust_ot::learn::{Learner, Objective, TrainSettings};
+    /// let learner = Learner::new(5, Objective::cross_entropy(3), TrainSettings::default())?;
+    /// assert_eq!(learner.weight_count(), 15);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    pub fn weight_count(&self) -> usize {
         self.state.weights.values.len()
     }
 
@@ -82,8 +89,12 @@ impl Learner {
         let place = (self.history().len() + 1, self.state.progress.steps as usize + 1);
         let loss = slopes.find((rows, &all), &self.objective, &self.state, place)?;
         let biases = self.state.bias.as_ref().map_or(0, |bias| bias.values.len());
-        let mut found =
-            Gradient { weights: vec![0.0; self.weights()], bias: vec![0.0; biases], loss, rows: all.len() };
+        let mut found = Gradient {
+            weights: vec![0.0; self.weight_count()],
+            bias: vec![0.0; biases],
+            loss,
+            rows: all.len(),
+        };
         slopes.of_weights(&mut found.weights);
         if biases > 0 {
             slopes.of_bias(&mut found.bias);
@@ -94,15 +105,23 @@ impl Learner {
     /// One step with the slopes of all rows of a batch, whoever found them.
     ///
     /// # Errors
-    /// When they are of another size, of no row, or lead to weights that are not finite.
+    /// When they are of another size, of no row, or not finite; or lead to weights that are not, after which the learner is
+    /// of no more use.
     pub fn step(&mut self, gradient: &Gradient) -> Result<()> {
         let biases = self.state.bias.as_ref().map_or(0, |bias| bias.values.len());
-        gradient.fits((self.weights(), biases))?;
+        gradient.fits((self.weight_count(), biases))?;
         if gradient.rows == 0 {
             return Err(Error::parameter("rows", "at least 1 in a step", 0));
         }
-        let settings = &self.settings;
         let number = self.state.progress.steps + 1;
+        let epoch = self.history().len() + 1;
+        let finite = |what, numbers: &[f32]| match numbers.iter().find(|x| !x.is_finite()) {
+            None => Ok(()),
+            Some(&odd) => Err(Error::Diverged { what, value: f64::from(odd), epoch, batch: number as usize }),
+        };
+        finite("a slope", &gradient.weights)?;
+        finite("a slope", &gradient.bias)?;
+        let settings = &self.settings;
         let step = Step {
             optimizer: settings.optimizer,
             rate: settings.learning_rate,
@@ -119,12 +138,8 @@ impl Learner {
             bias.step(Step { decay: 0.0, ..step }, len, |block, out| scaled(&gradient.bias, block, out));
         }
         self.state.progress.steps = number;
-        let (least, _) = f32::extremes(&self.state.weights.values);
-        if least.is_finite() {
-            return Ok(());
-        }
-        let epoch = self.history().len() + 1;
-        Err(Error::Diverged { what: "a weight", value: least, epoch, batch: number as usize })
+        finite("a weight", &self.state.weights.values)?;
+        finite("a bias", self.state.bias.as_ref().map_or(&[], |bias| &bias.values))
     }
 
     /// Ends a pass that was made step by step.
@@ -224,6 +239,10 @@ mod tests {
         let told = with_bias.step(&gradient).unwrap_err().to_string();
         assert_eq!(told, "the gradient must be of 20 weights and 4 biases, but is of 20 and 0");
         assert!(gradient.add(&with_bias.gradient(&rows(0..3)).unwrap()).is_err());
+        let mut odd = learner(Optimizer::Adam, true).gradient(&rows(0..3)).unwrap();
+        odd.bias[1] = f32::NAN;
+        let told = with_bias.step(&odd).unwrap_err().to_string();
+        assert!(told.contains("a slope") && told.contains("NaN"), "{told}");
         gradient.rows = 0;
         assert!(
             learner(Optimizer::Adam, false).step(&gradient).unwrap_err().to_string().contains("at least 1")

@@ -1,6 +1,7 @@
 //! The losses of some rows and their slopes: in the logits first, then $\nabla W = X^\top G$ and $\nabla b = 1^\top G$.
 
 use ndarray::{Array2, ArrayView2};
+use rayon::prelude::*;
 
 use super::dataset::Dataset;
 use super::linear::{Batch, block_len};
@@ -78,7 +79,7 @@ impl Slopes {
 
     /// ∇W, features × labels.
     pub(super) fn of_weights(&self, out: &mut [f32]) {
-        let blocks = out.chunks_mut(block_len(self.logits.ncols()));
+        let blocks = out.par_chunks_mut(block_len(self.logits.ncols()));
         blocks.enumerate().for_each(|(block, out)| self.rows.gradient(block, &self.logits, out));
     }
 

@@ -35,7 +35,7 @@ pub(super) struct Chunk<T> {
     diagonals: Vec<T>,
     /// M with doubled off-diagonals, rows × r(r+1)/2.
     packed: Vec<T>,
-    /// ⟨M, G_p⟩, rows × L.
+    /// h without the true labels, then ⟨M, G_p⟩: rows × L.
     own: Vec<T>,
     /// One line of L numbers for every true label: C_pq, or γ_pq while moments are formed.
     lines: Vec<T>,

@@ -206,10 +206,14 @@ impl MetricSet {
     pub(crate) fn evaluate(&self, moment: &Array2<f64>) -> Result<WorstCase> {
         let mut worst = WorstCase::room(moment.nrows());
         self.evaluate_into(moment, &mut worst, &mut Room::default())?;
-        Ok(worst)
+        // A power that underflows is as little of an answer as one that overflows.
+        let vanished =
+            matches!(self, Self::PPower { .. }) && worst.value == 0.0 && moment.iter().any(|&v| v != 0.0);
+        if vanished { Err(self.out_of_range(moment)) } else { Ok(worst) }
     }
 
-    /// [`MetricSet::evaluate`] without allocations from the second time on.
+    /// [`MetricSet::evaluate`] without allocations from the second time on. Powers may underflow to zero, which is the
+    /// limit that a loss needs.
     pub(crate) fn evaluate_into(
         &self,
         moment: &Array2<f64>,
@@ -234,16 +238,14 @@ impl MetricSet {
             Self::Rkp { rho } if rho.is_infinite() => spectral::largest(moment, 1, worst, &mut room.eigen)?,
             Self::Rkp { rho } => spectral::schatten(moment, *rho, worst, &mut room.eigen)?,
         };
-        // A power that underflows is as little of an answer as one that overflows.
-        let vanished =
-            matches!(self, Self::PPower { .. }) && worst.value == 0.0 && moment.iter().any(|&v| v != 0.0);
         // NaN when any entry is not finite.
         let (least, _) = f64::extremes(flat(&worst.metric));
-        if vanished || !(worst.value.is_finite() && least.is_finite()) {
-            let largest = moment.iter().fold(0.0_f64, |top, v| top.max(v.abs()));
-            return Err(Error::Range { set: self.name(), largest });
-        }
-        Ok(())
+        if worst.value.is_finite() && least.is_finite() { Ok(()) } else { Err(self.out_of_range(moment)) }
+    }
+
+    fn out_of_range(&self, moment: &Array2<f64>) -> Error {
+        let largest = moment.iter().fold(0.0_f64, |top, v| top.max(v.abs()));
+        Error::Range { set: self.name(), largest }
     }
 
     /// ∇²h at V, where h has one.
