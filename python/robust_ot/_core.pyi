@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 __version__: str
 __all__ = [
     "CudaLoss",
+    "Layout",
     "Learner",
+    "Means",
     "Model",
     "RobustLoss",
-    "Screens",
+    "Screen",
     "Solution",
     "__version__",
     "check_measure",
@@ -138,11 +140,20 @@ class Model:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final
-class Screens:
+class Means:
+    def __new__(cls, means: Any, metric: tuple[Any, ...]) -> Means: ...
+    def bounds(self, source: int, targets: Sequence[int]) -> _Vector: ...
+
+@final
+class Screen: ...
+
+@final
+class Layout:
     def __new__(
-        cls, points: Sequence[Any], weights: Sequence[Any], metric: tuple[Any, ...], solver: tuple[Any, ...]
-    ) -> Screens: ...
-    def bounds(self, source: int, like: Sequence[int], targets: Sequence[int], limit: float) -> _Vector: ...
+        cls, points: Sequence[Any], weights: Sequence[Any], centre: Any, metric: tuple[Any, ...], solver: tuple[Any, ...]
+    ) -> Layout: ...
+    def screen(self, source: int, like: Sequence[int]) -> Screen: ...
+    def bounds(self, screen: Screen, targets: Sequence[int], limit: float) -> _Vector: ...
 
 @final
 class Learner:

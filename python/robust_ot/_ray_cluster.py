@@ -12,6 +12,10 @@ def connect(address: str | None) -> None:
     """Use the cluster that is there, or the one named, or one on this machine."""
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False)
+    elif address is not None and ":" in address and "://" not in address:
+        there = ray.get_runtime_context().gcs_address
+        if there != address:
+            raise ValueError(f"ray_address must be that of the cluster this process is connected to, {there}, but is {address}")
 
 
 class Progress:

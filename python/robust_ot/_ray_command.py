@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ def main(folder: Path) -> int:
     except (ConnectionError, RuntimeError, ValueError) as error:
         print(f"robust_ot: no Ray cluster at {task['address']}: {error}", file=sys.stderr)
         return 1
+    # What is wrong, or has not converged, is told by the command.
+    warnings.simplefilter("ignore", UserWarning)
     found = pairwise(
         measures,
         **keywords,
@@ -36,6 +39,7 @@ def main(folder: Path) -> int:
         solver=task["solver"],
         tol=task["tol"],
         max_iter=task["max_iter"],
+        memory=task["memory"],
         progress=sys.stderr.isatty(),
     )
     np.save(folder / "matrix.npy", np.asarray(found.matrix))
@@ -43,10 +47,19 @@ def main(folder: Path) -> int:
     report = {
         "relative_gap": found.relative_gap,
         "unfinished": found.unfinished,
-        "failed": next(iter(found.failed.values()), None),
+        "failed": _failed(found.failed),
     }
     (folder / "report.json").write_text(json.dumps(report))
     return 0
+
+
+def _failed(failed: dict[str, str]) -> dict[str, Any] | None:
+    """Return the first thing that is wrong, and with which measures."""
+    for places, why in failed.items():
+        measures = [int(place) for place in places.split(", ")]
+        about = " and ".join(f"measures[{place}]" for place in measures)
+        return {"measures": measures, "why": why.removeprefix(f"{about}: ")}
+    return None
 
 
 def _measure(folder: Path, at: int) -> Any:

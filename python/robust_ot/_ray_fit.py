@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 import warnings
@@ -14,14 +13,14 @@ from typing import Any
 import numpy as np
 import ray
 from numpy.typing import ArrayLike, NDArray
-from ray.exceptions import ObjectLostError, RayActorError, RayTaskError
+from ray.exceptions import ObjectLostError, OutOfMemoryError, RayActorError, RayTaskError
 from sklearn.utils.validation import validate_data
 
 from robust_ot import _core
 from robust_ot._classifier import METRIC_ROWS, RobustOTClassifier
 from robust_ot._labels import Labels, labelled, unit_vectors
 from robust_ot._ray_cluster import Progress, connect
-from robust_ot._store import Store
+from robust_ot._store import Store, fingerprint
 from robust_ot._targets import Targets
 
 #: Rows that widths, kinds of labels, thresholds and ``metric_`` are found by.
@@ -169,6 +168,8 @@ def fit(
         raise ValueError(f"threads must be at least 1, but is {threads}")
     connect(ray_address)
     columns = _Columns.find(data, features, label)
+    # Rows in the order they are stored in, not in the order that tasks end in: the same run has the same batches.
+    data.context.execution_options.preserve_order = True
     data = data.materialize()
     rows = data.count()
     if rows == 0:
@@ -183,10 +184,11 @@ def fit(
     if not len(X):
         raise ValueError(f"labels must be given to some of the first {_SAMPLE} rows, but none has one")
     options = classifier._options()
-    batch = classifier.batch or min(max(rows // 10, 16), 150)
-    epochs = classifier.epochs or (200 if rows < 200 else 30)
+    batch = min(max(rows // 10, 16), 150) if classifier.batch is None else classifier.batch
+    epochs = (200 if rows < 200 else 30) if classifier.epochs is None else classifier.epochs
     options.update(batch=batch, epochs=epochs, device="cpu")
     setup = _Setup(columns, labels, (X, targets), unit_vectors(classifier.label_vectors, labels.names), options)
+    setup.learner(None)  # What is wrong with the options is said here, not by a worker.
     workers = _worker_count(workers, threads, min(batch, rows))
     # Worker w takes the rows from cuts[w] on, and of every batch as many as keep all shares equally long.
     cuts = [batch * w // workers for w in range(workers + 1)]
@@ -197,7 +199,6 @@ def fit(
     store = Store(out, _key(setup, rows, workers, shuffle), {})
     state = store.read(store.notes["state"]) if store.notes else None
     begun = len(store.done)
-    setup.learner(state)  # What is wrong with the options is said here, not by a worker.
     told = Progress("fit", epochs * steps, progress)
     told.start(begun * steps)
     team = _Team(setup, shares, sizes, shuffle, threads)
@@ -208,9 +209,9 @@ def fit(
             store.keep("state", f"learner-{epoch + 1}.safetensors", state)
             store.commit(f"epoch {epoch + 1}")
     finally:
-        store.close()
         team.end()
         told.end()
+        store.close()
     if left_out:
         warnings.warn(f"{left_out} of {rows} rows have no label and are left out", UserWarning, stacklevel=3)
     learner = setup.learner(state)
@@ -234,23 +235,24 @@ def _worker_count(asked: int | None, threads: int, most: int) -> int:
 
 def _key(setup: _Setup, rows: int, *options: Any) -> str:
     """Tell runs apart, by the first rows and the number of all."""
-    key = hashlib.sha256(repr((_core.__version__, setup.columns, setup.labels.names, setup.options, rows, options)).encode())
-    for numbers in (setup.sample[0], *setup.sample[1], setup.vectors):
-        key.update(b"" if numbers is None else np.ascontiguousarray(numbers).tobytes())
-    return key.hexdigest()
+    columns, sample = (setup.columns.features, setup.columns.label), (setup.sample[0], *setup.sample[1])
+    return fingerprint(_core.__version__, columns, setup.labels.names, setup.options, rows, options, sample, setup.vectors)
 
 
 class _Team:
     """All workers, made anew from the last epoch's end when one of them dies."""
 
     def __init__(self, setup: _Setup, shares: list[Any], sizes: Any, shuffle: int, threads: int) -> None:
-        self.setup, self.shares, self.sizes, self.shuffle, self.threads = setup, shares, sizes, shuffle, threads
+        self.shares, self.sizes, self.shuffle, self.threads = shares, sizes, shuffle, threads
+        # Once in the object store, for all workers.
+        self.setup = ray.put(setup)
+        self.worker: Any = ray.remote(_Worker)
         self.size = len(shares)
         self.workers: list[Any] = []
 
     def make(self, state: bytes | None, at: int) -> Any:
         # Spread over the nodes; workers hold no core that Ray needs for bringing lost rows back.
-        worker: Any = ray.remote(_Worker).options(scheduling_strategy="SPREAD")
+        worker = self.worker.options(scheduling_strategy="SPREAD")
         share, size = self.shares[at].iterator(), int(self.sizes[at])
         return worker.remote(self.setup, state, share, size, self.shuffle, self.threads)
 
@@ -262,7 +264,7 @@ class _Team:
                 self.workers = [self.make(state, at) for at in range(self.size)]
             try:
                 return self._epoch(epoch, steps, told)
-            except (RayActorError, ObjectLostError):
+            except (RayActorError, ObjectLostError, OutOfMemoryError):
                 if retry == _RETRIES:
                     raise
                 self.end()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -10,10 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+try:
+    import fcntl
+except ImportError:  # Not on Windows, where nothing keeps two runs apart.
+    fcntl = None  # type: ignore[assignment, unused-ignore]
+
 _VERSION = 2
 _MANIFEST = "manifest.json"
 #: A line for every block that was finished after the manifest was written: as long as a run is, a block costs one line.
 _JOURNAL = "journal.jsonl"
+#: Locked for as long as a run is at work in the folder.
+_LOCK = "lock"
 
 
 class Store:
@@ -36,10 +45,25 @@ class Store:
             self._memory = {name: np.empty(shape, dtype) for name, (shape, dtype) in arrays.items()}
             return
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.folder / _LOCK, os.O_WRONLY | os.O_CREAT)
+        try:
+            self._open(arrays)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _open(self, arrays: dict[str, tuple[tuple[int, int], Any]]) -> None:
+        """Take the folder, and go on with what is in it."""
+        assert self.folder is not None
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(f"out must be the folder of one run, but another one is at work in {self.folder}") from None
         path = self.folder / _MANIFEST
         if path.exists():
             found, self.done, self.notes = recorded(self.folder)
-            if found != (_VERSION, key):
+            if found != (_VERSION, self.key):
                 raise ValueError(f"out must be a new folder or one of the same data and options, but {path} is of another run")
         else:
             for name, (shape, dtype) in arrays.items():
@@ -60,15 +84,15 @@ class Store:
     def _create(self, name: str, shape: tuple[int, int], dtype: Any) -> None:
         """Make a file of its full size, so that a disk that is too small says so before any work."""
         path = self._path(name)
-        np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape).flush()
-        if hasattr(os, "posix_fallocate"):
-            file = os.open(path, os.O_RDWR)
-            try:
-                os.posix_fallocate(file, 0, os.path.getsize(path))
-            except OSError as error:
-                raise OSError(error.errno, f"there is no room for {os.path.getsize(path)} bytes", str(path)) from None
-            finally:
-                os.close(file)
+        try:
+            np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape).flush()
+            if hasattr(os, "posix_fallocate"):
+                with open(path, "r+b") as file:
+                    os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            what = f"{error.strerror}: no file of {shape[0]} × {shape[1]} numbers could be made"
+            raise OSError(error.errno, what, str(path)) from None
 
     def _write_manifest(self) -> None:
         """Write all that is known into the manifest, and begin a new journal."""
@@ -82,11 +106,15 @@ class Store:
         if self.folder is None:
             return
         unfinished = self.folder / f"{name}.{os.getpid()}"
-        with open(unfinished, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, self.folder / name)
+        try:
+            with open(unfinished, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, self.folder / name)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
 
     def keep(self, note: str, name: str, data: bytes) -> None:
         """Write a file that the next commit names in a note; the one it named before goes then."""
@@ -146,8 +174,36 @@ class Store:
         self._files = {}
         if self.folder is not None:
             os.close(self._journal)
-            _, self.done, self.notes = recorded(self.folder)
-            self._write_manifest()
+            try:
+                _, self.done, self.notes = recorded(self.folder)
+                self._write_manifest()
+            finally:
+                os.close(self._lock)
+
+
+def fingerprint(*parts: Any) -> str:
+    """Tell apart whatever differs in a number, a file's contents, or in what there is."""
+    digest = hashlib.sha256()
+    _feed(digest, parts)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, value: Any) -> None:
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        digest.update(f"array {value.dtype} {value.shape} ".encode())
+        digest.update(np.ascontiguousarray(value).data)
+    elif isinstance(value, dict):
+        _feed(digest, sorted(value.items()))
+    elif isinstance(value, (list, tuple, np.ndarray)):
+        digest.update(f"{len(value)} of ".encode())
+        for part in value:
+            _feed(digest, part)
+    else:
+        digest.update(f"{type(value).__name__} {value!r} ".encode())
+        if isinstance(value, (str, os.PathLike)):
+            # A prior or a grouping may be a file.
+            with contextlib.suppress(OSError, ValueError):
+                digest.update(Path(value).read_bytes())
 
 
 def recorded(folder: Path) -> tuple[tuple[int, str], set[str], dict[str, Any]]:

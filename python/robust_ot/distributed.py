@@ -6,8 +6,8 @@ The numbers are those of :func:`robust_ot.pairwise`, to the last bit.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,8 +25,9 @@ from robust_ot import _core
 from robust_ot._distance import Distances, MeasureLike, Solver
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._ray_cluster import Progress, connect
-from robust_ot._ray_tasks import PART, Checked, find_neighbours, solve_tile
-from robust_ot._store import Store
+from robust_ot._ray_neighbours import PART, Summary, find_neighbours
+from robust_ot._ray_tasks import Checked, solve_tile
+from robust_ot._store import Store, fingerprint
 from robust_ot._warning import warn_unconverged
 
 if TYPE_CHECKING:
@@ -36,6 +37,13 @@ __all__ = ["AllDistances", "Neighbours", "fit", "nearest", "pairwise"]
 
 #: A worker that is killed, or whose node is, costs a task one of these.
 _RETRIES = 20
+#: Seconds between two looks at how many cores there are.
+_COUNTED = 1.0
+#: Bytes that a pair may take where nothing is said: the same on every node, so that none solves it in another way.
+_MEMORY = 1 << 28
+#: Measures along the side of a tile where nothing is said: at least so many, and so many tiles a side at most, since one driver
+#: writes them all.
+_SIDE, _SIDES = 64, 800
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,8 @@ class Neighbours:
     Attributes
     ----------
     indices : ndarray of shape (n, k)
-        The nearest, the nearest first, itself left out; −1 for a measure that is none.
+        The nearest, the nearest first, itself left out; −1 for a measure that is none, or that has a distance which cannot be
+        computed.
     distances : ndarray of shape (n, k)
         Their distances.
     solved : int
@@ -102,7 +111,7 @@ def pairwise(
     max_iter: int = 1000,
     memory: int | str | None = None,
     out: str | os.PathLike[str] | None = None,
-    tile: int = 64,
+    tile: int | None = None,
     ray_address: str | None = None,
     progress: bool = True,
 ) -> AllDistances:
@@ -115,13 +124,15 @@ def pairwise(
     measures : sequence of array-like or of (points, weights)
         Points, one a row, with equal weights or their own. One that is no measure is named in ``failed``, and the rest is
         finished.
-    metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter, memory
+    metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter
         As for :func:`robust_ot.distance`.
+    memory : int or str, optional
+        As for :func:`robust_ot.distance`; 256 MB without it, whatever a node has.
     out : path, optional
         A folder for the matrices (``distances.npy``, ``lower_bounds.npy``) and a manifest. A run that died, its driver
         included, continues there with the tiles that are missing.
-    tile : int
-        Measures along the side of a tile.
+    tile : int, optional
+        Measures along the side of a tile; without it 64, or more where that would be more than 800 tiles a side.
     ray_address : str, optional
         The cluster; without it, one that runs already, or one on this machine.
     progress : bool
@@ -138,14 +149,15 @@ def pairwise(
     >>> distributed.pairwise(documents, groups=10, out="distances").matrix  # doctest: +SKIP
     """
     asked = metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed)
-    how = (entropy, solver, tol, max_iter, memory, "cpu")
-    if tile < 1:
-        raise ValueError(f"tile must be at least 1, but is {tile}")
+    how = (entropy, solver, tol, max_iter, _MEMORY if memory is None else memory, "cpu")
     checked, failed = _check(measures)
     n = len(checked)
+    tile = max(_SIDE, -(-n // _SIDES)) if tile is None else tile
+    if tile < 1:
+        raise ValueError(f"tile must be at least 1, but is {tile}")
     shape = (n, n)
     arrays = {"distances": (shape, np.float64), "lower_bounds": (shape, np.float64)}
-    store = Store(out, _key("pairwise", checked, asked, how, tile), arrays)
+    store = Store(out, fingerprint("pairwise", _core.__version__, checked, asked, how, tile), arrays)
     failed = {**store.notes.get("failed", {}), **failed}
     worst, unfinished = store.notes.get("relative_gap", 0.0), store.notes.get("unfinished", 0)
     edges = range(0, n, tile)
@@ -171,7 +183,7 @@ def pairwise(
                         store.put(matrix, column, rows[0], numbers[:, at])
             worst, unfinished = max(worst, gap), unfinished + open_pairs
             failed.update(wrong)
-            store.notes = {"failed": failed, "relative_gap": worst, "unfinished": unfinished}
+            store.notes = {"failed": dict(failed), "relative_gap": worst, "unfinished": unfinished}
             store.commit(name)
             told.step(_pairs_in(rows, columns))
     finally:
@@ -216,8 +228,10 @@ def nearest(
         As for :func:`pairwise`.
     top_k : int
         How many neighbours of each.
-    metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter, memory
+    metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter
         As for :func:`robust_ot.distance`.
+    memory
+        As for :func:`pairwise`.
     out : path, optional
         A folder for ``indices.npy``, ``distances.npy`` and a manifest; a run that died continues there.
     block : int
@@ -236,34 +250,42 @@ def nearest(
     >>> distributed.nearest(documents, 10, groups=10).indices  # doctest: +SKIP
     """
     asked = metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed)
-    how = (entropy, solver, tol, max_iter, memory, "cpu")
+    how = (entropy, solver, tol, max_iter, _MEMORY if memory is None else memory, "cpu")
+    if block < 1:
+        raise ValueError(f"block must be at least 1, but is {block}")
     checked, failed = _check(measures)
     n, sound = len(checked), sum(measure is not None for measure in checked)
-    if not 1 <= top_k < max(sound, 2):
+    if sound < 2:
+        raise ValueError(
+            f"measures must be at least 2, but {sound} of {n} are; the first that is not: {next(iter(failed.values()))}"
+        )
+    if not 1 <= top_k < sound:
         raise ValueError(f"top_k must be from 1 to one less than the {sound} measures, but is {top_k}")
     shape = (n, top_k)
     arrays = {"indices": (shape, np.int64), "distances": (shape, np.float64)}
-    store = Store(out, _key("nearest", checked, asked, how, (top_k, block)), arrays)
+    store = Store(out, fingerprint("nearest", _core.__version__, checked, asked, how, top_k, block), arrays)
     solved, bounds = store.notes.get("solved", 0), store.notes.get("bounds", 0)
+    failed = {**store.notes.get("failed", {}), **failed}
     blocks = {str(i): range(i, min(i + block, n)) for i in range(0, n, block)}
     told = Progress("nearest", n, progress)
     told.start(sum(len(blocks[name]) for name in store.done))
     try:
         connect(ray_address)
         parts = [ray.put(checked[i : i + PART]) for i in range(0, n, PART)]
-        summary = ray.put(_summary(checked))
+        summary = ray.put(Summary.of(checked))
         size = sum(numbers.nbytes for measure in checked for numbers in measure or ())
         todo = (
             (name, (find_neighbours, parts, size, summary, rows, top_k, asked, how))
             for name, rows in blocks.items()
             if name not in store.done
         )
-        for name, (indices, distances, count, bounded) in _run(todo):
+        for name, (indices, distances, count, bounded, wrong) in _run(todo):
             for at, row in enumerate(blocks[name]):
                 store.put("indices", row, 0, indices[at])
                 store.put("distances", row, 0, distances[at])
             solved, bounds = solved + count, bounds + bounded
-            store.notes = {"solved": solved, "bounds": bounds}
+            failed.update(wrong)
+            store.notes = {"failed": dict(failed), "solved": solved, "bounds": bounds}
             store.commit(name)
             told.step(len(blocks[name]))
     finally:
@@ -370,29 +392,6 @@ def _check(measures: Sequence[MeasureLike]) -> tuple[list[Checked], dict[str, st
     return checked, failed
 
 
-def _summary(measures: list[Checked]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return means and entropies of weights; NaN for a measure that is none."""
-    width = next(m[0].shape[1] for m in measures if m is not None)
-    means, entropies = np.full((len(measures), width), np.nan), np.full(len(measures), np.nan)
-    for at, measure in enumerate(measures):
-        if measure is not None:
-            weights = measure[1] / measure[1].sum()
-            means[at] = weights @ measure[0]
-            positive = weights[weights > 0]
-            entropies[at] = -(positive * np.log(positive)).sum()
-    return means, entropies
-
-
-def _key(what: str, measures: list[Checked], *options: Any) -> str:
-    """Tell runs apart: one continues only with the same measures and options."""
-    key = hashlib.sha256(repr((what, _core.__version__, options)).encode())
-    for measure in measures:
-        for numbers in measure or ():
-            key.update(repr(numbers.shape).encode())
-            key.update(np.ascontiguousarray(numbers).data)
-    return key.hexdigest()
-
-
 @functools.cache
 def _remote(work: Callable[..., Any]) -> Any:
     """Make a function a task, once: every time it is made one, the cluster keeps another copy of it."""
@@ -402,19 +401,29 @@ def _remote(work: Callable[..., Any]) -> Any:
 def _run(todo: Iterator[tuple[str, tuple[Any, ...]]]) -> Iterator[tuple[str, Any]]:
     """Run tasks, twice as many at a time as there are cores, and yield what they give as it comes."""
     flying: dict[Any, str] = {}
-    more = True
-    while more or flying:
-        limit = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call, unused-ignore]
-        while more and len(flying) < limit:
-            try:
-                name, (work, *arguments) = next(todo)
-            except StopIteration:
-                more = False
-                break
-            flying[_remote(work).remote(*arguments)] = name
-        ready, _ = ray.wait(list(flying), timeout=1.0)
-        for reference in ready:
-            yield flying.pop(reference), ray.get(reference)
+    more, limit, counted = True, 0, -np.inf
+    try:
+        while more or flying:
+            if time.monotonic() - counted > _COUNTED:
+                # Nodes come and go.
+                limit = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call, unused-ignore]
+                counted = time.monotonic()
+            while more and len(flying) < limit:
+                try:
+                    name, (work, *arguments) = next(todo)
+                except StopIteration:
+                    more = False
+                    break
+                flying[_remote(work).remote(*arguments)] = name
+            ready, rest = ray.wait(list(flying), timeout=_COUNTED)
+            if rest:
+                ready += ray.wait(rest, num_returns=len(rest), timeout=0)[0]
+            for reference in ready:
+                yield flying.pop(reference), ray.get(reference)
+    finally:
+        # What an error or an interrupt leaves behind would be in the way of the next run.
+        for reference in flying:
+            ray.cancel(reference)
 
 
 def _pairs_in(rows: range, columns: range) -> int:

@@ -44,8 +44,9 @@ def torch_trainer(
 
     Every worker has a share of the rows and a replica of the network, and gradients are averaged by gloo, or by nccl on cards.
     With a loss that is a mean over rows, as :class:`robust_ot.torch.RobustOTLoss` is by default, a step is that of one process
-    with the whole batch. After every epoch, network and optimiser are saved through Ray, with the loss as a metric; a run that
-    failed, or another one of the same name, goes on from the last of these checkpoints.
+    with the whole batch. Shares are equally long: rows that do not divide, fewer than there are workers, are left out. After
+    every epoch, network and optimiser are saved through Ray, with the loss as a metric; a run that failed, or another one of
+    the same name, goes on from the last of these checkpoints.
 
     Parameters
     ----------
@@ -171,6 +172,8 @@ def _train(config: dict[str, Any]) -> None:
             count = len(rows[label])
             total += torch.tensor([float(found.detach()) * count, count], dtype=torch.float64, device=device)
         torch.distributed.all_reduce(total)
+        if total[1] == 0:
+            raise ValueError("the data must have at least as many rows as there are workers, but has fewer")
         metrics = {"epoch": epoch + 1, "loss": float(total[0] / total[1]), "rows": int(total[1])}
         if context.get_world_rank() > 0:
             ray.train.report(metrics)

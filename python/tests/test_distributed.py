@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,8 @@ import robust_ot
 ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster
-from robust_ot import _store, distributed
+from robust_ot import _ray_neighbours, _store, distributed
+from robust_ot._metric import metric_arguments
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,32 @@ def test_neighbours_are_those_of_the_full_matrix(cluster, tmp_path, keywords):
         np.testing.assert_array_equal(found.indices, order)
         np.testing.assert_array_equal(found.distances, np.take_along_axis(matrix, order, 1))
         assert found.solved < found.pairs == 40 * 39 // 2
+
+
+def test_neighbours_where_a_task_cannot_keep_all_measures(cluster, monkeypatch):
+    # In this process, since other processes have limits of their own.
+    monkeypatch.setattr(_ray_neighbours, "_WHOLE", 0)
+    monkeypatch.setattr(_ray_neighbours, "PART", 4)
+    monkeypatch.setattr(_ray_neighbours, "_HELD", 2)
+    measures = [None if at in (5, 9) else measure for at, measure in enumerate(distributed._check(documents(30))[0])]
+    matrix = np.full((30, 30), np.inf)
+    sound = [at for at, measure in enumerate(measures) if measure is not None]
+    matrix[np.ix_(sound, sound)] = robust_ot.pairwise([measures[at] for at in sound], device="cpu").matrix
+    np.fill_diagonal(matrix, np.inf)
+    order = np.argsort(matrix, axis=1, kind="stable")[:, :3]
+    parts = [ray.put(measures[at : at + 4]) for at in range(0, 30, 4)]
+    asked = metric_arguments("p", 1, 2.0, 1.0, None, None, "contiguous", 0)
+    how = (0.0, "auto", 1e-4, 1000, 1 << 28, "cpu")
+    summary = _ray_neighbours.Summary.of(measures)
+    indices, distances, solved, bounds, wrong = _ray_neighbours.find_neighbours(parts, 1, summary, range(3, 14), 3, asked, how)
+    robust_ot.set_threads(None)
+    assert not wrong
+    for at, row in enumerate(range(3, 14)):
+        assert indices[at].tolist() == ([-1] * 3 if row in (5, 9) else order[row].tolist())
+        if row not in (5, 9):
+            np.testing.assert_array_equal(distances[at], matrix[row, order[row]])
+    assert solved < 9 * 27
+    assert bounds > 9 * 3
 
 
 def slow(count=10):
@@ -174,7 +202,13 @@ def test_a_pair_that_cannot_be_solved_is_named(cluster):
         found = distributed.pairwise(measures, metric="kl", lam=1.0)
     assert set(found.failed) == {"0, 2", "1, 2"}
     assert "overflows" in found.failed["0, 2"]
+    assert found.failed["1, 2"].startswith("measures[1] and measures[2]: lam: ")
     assert np.isfinite(found.matrix[0, 1])
+    # Two of them have a neighbour; the third has none that is near enough for numbers.
+    with pytest.warns(UserWarning, match=r"1 measures or pairs have no distance; the first: measures\[2\]"):
+        nearest = distributed.nearest(measures, 1, metric="kl", lam=1.0)
+    assert nearest.indices.ravel().tolist() == [1, 0, -1]
+    assert set(nearest.failed) == {"2"}
 
 
 def test_a_disk_that_is_full_says_so_and_the_run_goes_on_later(cluster, tmp_path, monkeypatch):
@@ -203,6 +237,7 @@ def test_a_line_of_the_journal_that_was_cut_off_does_not_count(tmp_path):
         store.commit(block)
     journal = tmp_path / "journal.jsonl"
     journal.write_text(journal.read_text() + '{"done": "c')
+    os.close(store._lock)  # As the end of its process does.
     again = _store.Store(tmp_path, "key", {"distances": ((2, 2), np.float64)})
     assert (again.done, again.notes) == ({"a", "b"}, {"unfinished": 1})
     again.commit("d")
@@ -223,7 +258,64 @@ def test_a_disk_without_room_is_found_before_any_work(tmp_path):
             print(error)
     """)
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "out")], capture_output=True, text=True, check=True)
-    assert "distances.npy" in done.stdout or "too large" in done.stdout.lower()
+    assert "no file of 1000 × 1000 numbers could be made" in done.stdout
+    assert "distances.npy" in done.stdout
+    assert not (tmp_path / "out" / "distances.npy").exists()
+
+
+def test_a_disk_that_has_less_room_than_it_says(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(_store.os, "posix_fallocate", full)
+    with pytest.raises(OSError, match=r"No space left on device: no file of 3 × 3 numbers .*distances.npy"):
+        _store.Store(tmp_path, "key", {"distances": ((3, 3), np.float64)})
+    assert not (tmp_path / "distances.npy").exists()
+    monkeypatch.undo()
+    _store.Store(tmp_path, "key", {"distances": ((3, 3), np.float64)}).close()
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path):
+    arrays = {"distances": ((2, 2), np.float64)}
+    first = _store.Store(tmp_path, "key", arrays)
+    with pytest.raises(ValueError, match="another one is at work in"):
+        _store.Store(tmp_path, "key", arrays)
+    first.close()
+    _store.Store(tmp_path, "key", arrays).close()
+
+
+def test_notes_that_grow_in_place_are_written(tmp_path):
+    store = _store.Store(tmp_path, "key", {})
+    failed = {}
+    for name in "ab":
+        failed[name] = "why"
+        store.notes = {"failed": dict(failed)}
+        store.commit(name)
+    store.close()
+    assert _store.recorded(tmp_path)[2] == {"failed": {"a": "why", "b": "why"}}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([np.ones(2), None, np.zeros(2)], [np.ones(2), np.zeros(2), None]),
+        (np.eye(40), np.eye(40) + np.pad([[1.0]], (10, 29))),
+        (np.eye(3), np.eye(3) + 1e-10),
+        (np.zeros(4), np.zeros((2, 2))),
+        (1, "1"),
+    ],
+)
+def test_what_differs_is_told_apart(one, other):
+    assert _store.fingerprint(one) != _store.fingerprint(other)
+    assert _store.fingerprint(one, 1) == _store.fingerprint(one, 1)
+
+
+def test_files_are_told_apart_by_what_is_in_them(tmp_path):
+    path = tmp_path / "prior.csv"
+    path.write_text("1")
+    before = _store.fingerprint(path)
+    path.write_text("2")
+    assert _store.fingerprint(path) != before
 
 
 def test_more_data_than_the_object_store_holds(cluster):
@@ -236,7 +328,7 @@ def test_more_data_than_the_object_store_holds(cluster):
 def test_a_folder_of_another_run_is_refused(cluster, tmp_path):
     measures = documents(6)
     distributed.pairwise(measures, out=tmp_path / "out")
-    for other in ({"tol": 1e-3}, {"tile": 2}):
+    for other in ({"tol": 1e-3}, {"tile": 2}, {"prior": np.eye(6), "metric": "kl"}):
         with pytest.raises(ValueError, match="is of another run"):
             distributed.pairwise(measures, out=tmp_path / "out", **other)
     with pytest.raises(ValueError, match="is of another run"):
@@ -245,6 +337,17 @@ def test_a_folder_of_another_run_is_refused(cluster, tmp_path):
         distributed.nearest(measures, 6)
     with pytest.raises(ValueError, match="measures must be at least 2"):
         distributed.pairwise(measures[:1])
+
+
+def test_numbers_out_of_range_are_refused(cluster):
+    measures = documents(5)
+    for keywords in ({"block": 0}, {"block": -1}, {"top_k": 0}, {"top_k": 5}):
+        with pytest.raises(ValueError, match=r"(block|top_k) must be"):
+            distributed.nearest(measures, **{"top_k": 2, **keywords})
+    with pytest.raises(ValueError, match=r"measures must be at least 2, but 1 of 2 are; the first that is not: measures\[0\]"):
+        distributed.nearest([np.full((2, 2), np.nan), np.ones((2, 2))], 1)
+    with pytest.raises(ValueError, match=r"ray_address must be that of the cluster this process is connected to"):
+        distributed.pairwise(measures, ray_address="127.0.0.1:1")
 
 
 def test_the_command_hands_over_to_a_cluster(cluster, tmp_path):
@@ -274,3 +377,20 @@ def test_the_command_hands_over_to_a_cluster(cluster, tmp_path):
     assert there["device"] == f"ray {cluster.address}" and here["device"] == "cpu"
     for key in ("labels", "matrix", "lower_bounds", "closest", "relative_gap", "unfinished"):
         assert there[key] == here[key]
+
+    # Words with counts: weights that are normalised already stay what they are.
+    rng = np.random.default_rng(4)
+    vectors = tmp_path / "words.vec"
+    vectors.write_text("".join(f"w{at} {' '.join(map(str, rng.normal(size=4)))}\n" for at in range(9)))
+    texts = []
+    for at in range(5):
+        texts.append(str(tmp_path / f"{at}.tsv"))
+        Path(texts[-1]).write_text("".join(f"w{word}\t{rng.integers(1, 9)}\n" for word in range(at, at + 4)))
+    rot[4:] = [*texts, "--json", "--embeddings", str(vectors)]
+    here, there = (json.loads(found.stdout) for found in (run(), run("--ray", cluster.address)))
+    assert there["matrix"] == here["matrix"]
+    refused = run("--ray", cluster.address, "--metric", "kl", "--lambda", "0.001")
+    assert refused.returncode == 2
+    assert re.search(r"\d\.tsv and \S+\d\.tsv: lam: e\^\(V/λ\) overflows", refused.stderr.splitlines()[-1])
+    assert "Warning" not in refused.stderr
+    assert "--threads" in run("--ray", cluster.address, "--threads", "1").stderr

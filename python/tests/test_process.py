@@ -12,6 +12,8 @@ import time
 import numpy as np
 import pytest
 import robust_ot
+from robust_ot import _core
+from robust_ot._metric import metric_arguments
 
 
 def python(code, **options):
@@ -105,8 +107,22 @@ def test_a_child_works_after_a_fork(rng):
     assert found == [expected] * 4
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_a_child_lays_measures_out_after_a_fork(rng):
+    points = rng.normal(size=(3, 20, 200))  # wide enough to be laid out in parallel
+    expected = _bound(points)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.map_async(_bound, [points]).get(timeout=60) == [expected]
+
+
 def _value(pair):
     return robust_ot.distance(*pair, entropy=0.5, tol=1e-2).value
+
+
+def _bound(points):
+    asked = metric_arguments("p", 1, 2.0, 1.0, None, None, "contiguous", 0)
+    laid = _core.Layout(list(points), [None] * 3, points[0, 0], asked, (0.0, "auto", 1e-4, 1000, None, "cpu"))
+    return laid.bounds(laid.screen(0, [1]), [2], np.inf).tolist()
 
 
 LONG = {

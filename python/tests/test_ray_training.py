@@ -85,6 +85,26 @@ def test_the_model_of_one_process_with_the_same_batches(cluster, several, option
     assert found.score(X, y) > (0.2 if several else 0.6)
 
 
+def test_rows_come_in_the_order_they_are_stored_in(cluster):
+    X, y = table(rows=96)
+
+    def late_first(rows):
+        time.sleep(0.5 if rows["at"].min() < 24 else 0.0)
+        return rows
+
+    items = [{"features": X[at], "label": y[at], "at": at} for at in range(len(X))]
+    data = ray.data.from_items(items, override_num_blocks=4).map_batches(late_first, batch_size=None)
+    options = {"label_vectors": VECTORS, "batch": 32, "epochs": 2, "lr": 0.05}
+    found = distributed.fit(
+        RobustOTClassifier(**options), data, "label", features="features", workers=1, shuffle=0, progress=False
+    )
+    alone = RobustOTClassifier(**options)
+    for _ in range(2):
+        for step in batches(len(X), 32, 1):
+            alone.partial_fit(X[step], y[step], classes=[0, 1, 2])
+    np.testing.assert_allclose(found.coef_, alone.coef_, rtol=0, atol=1e-6)
+
+
 def test_the_numbers_of_workers_differ_by_rounding_alone(cluster):
     X, y = table(rows=96)
     models = []
@@ -157,7 +177,7 @@ def test_a_run_that_died_goes_on(cluster, tmp_path, monkeypatch):
     assert seen == [0, 1, 2, 2, 3, 4]
     np.testing.assert_array_equal(found.coef_, expected.coef_)
     assert found.n_iter_ == 5
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["learner-5.safetensors", "manifest.json"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["learner-5.safetensors", "lock", "manifest.json"]
     with pytest.raises(ValueError, match="is of another run"):
         distributed.fit(RobustOTClassifier(**options, lr=0.5), on_ray(X, y), "label", **arguments)
 
@@ -242,6 +262,29 @@ class TestTorch:
         found = load_checkpoint(result.checkpoint, torch.nn.Linear(5, 3))
         for mine, wanted in zip(found.parameters(), network.parameters(), strict=True):
             np.testing.assert_allclose(mine.detach().numpy(), wanted.detach().numpy(), rtol=0, atol=1e-6)
+
+    def test_another_run_of_the_same_name_goes_on(self, cluster, tmp_path):
+        import torch
+        from robust_ot.ray_train import load_checkpoint
+
+        data = on_ray(*table(rows=96))
+        results = []
+        for name, epochs in (("at once", 5), ("by and by", 2), ("by and by", 5)):
+            run = ray.train.RunConfig(name=name, storage_path=str(tmp_path))
+            _, trainer = self.trainer(data, tmp_path, epochs=epochs, run_config=run)
+            results.append(trainer.fit())
+        # The third made epochs 3 to 5 alone, with a checkpoint each.
+        assert len(list((tmp_path / "by and by").glob("checkpoint_*/"))) == 5
+        networks = [load_checkpoint(results[at].checkpoint, torch.nn.Linear(5, 3)) for at in (0, 2)]
+        for mine, wanted in zip(networks[1].parameters(), networks[0].parameters(), strict=True):
+            np.testing.assert_allclose(mine.detach().numpy(), wanted.detach().numpy(), rtol=0, atol=1e-6)
+
+    def test_rows_that_do_not_divide_are_left_out(self, cluster, tmp_path):
+        # Shares of 51 rows: two steps of 24 and one of 3.
+        _, trainer = self.trainer(on_ray(*table(rows=103)), tmp_path, batch=48, epochs=1, shuffle=50)
+        metrics = trainer.fit().metrics
+        assert metrics["rows"] == 102
+        assert np.isfinite(metrics["loss"])
 
     @pytest.mark.parametrize(
         ("keywords", "told"),

@@ -28,7 +28,7 @@ const MOST_SWEEPS: u32 = 500;
 /// let measures = [array![[0.0, 1.0]], array![[2.0, 1.0], [4.0, 1.0]]].map(|points| Measure::uniform(points).unwrap());
 /// let corpus = Corpus::new(&measures.each_ref(), &Grouping::none(2))?;
 /// if let Ok(device) = Device::open(0, None) {
-///     let settings = PairSettings { set: &MetricSet::W2, entropy: 0.1, settings: &Settings::default() };
+///     let settings = PairSettings { measures: &measures.each_ref(), set: &MetricSet::W2, entropy: 0.1, settings: &Settings::default() };
 ///     let mut oracle = Pairs::new(&device, &corpus)?;
 ///     let found = solve_pairs(&corpus, &[(0, 1)], settings, &mut oracle, &Interrupt::default(), &|_| ())?;
 ///     assert!(found[0].as_ref().unwrap().value > 0.0);

@@ -38,8 +38,9 @@ fn solve(
     set: &MetricSet,
     entropy: f64,
 ) -> Vec<PairDistance> {
-    let corpus = Corpus::new(&measures.iter().collect::<Vec<_>>(), grouping).unwrap();
-    let settings = PairSettings { set, entropy, settings: &Settings::default() };
+    let every: Vec<&Measure> = measures.iter().collect();
+    let corpus = Corpus::new(&every, grouping).unwrap();
+    let settings = PairSettings { measures: &every, set, entropy, settings: &Settings::default() };
     let mut oracle = Pairs::new(device, &corpus).unwrap();
     let found =
         solve_pairs(&corpus, &all(measures.len()), settings, &mut oracle, &Interrupt::default(), &|_| ());
@@ -108,9 +109,10 @@ fn a_pair_that_cannot_be_solved_is_alone_in_that() {
     let mut measures = measures(4, 10, 3, 5);
     measures.push(Measure::uniform(matrix(5, 3, 1) + 1000.0).unwrap());
     let grouping = Grouping::none(3);
-    let corpus = Corpus::new(&measures.iter().collect::<Vec<_>>(), &grouping).unwrap();
+    let every: Vec<&Measure> = measures.iter().collect();
+    let corpus = Corpus::new(&every, &grouping).unwrap();
     let set = MetricSet::Kl { lambda: 1.0, prior: Prior::Eye };
-    let settings = PairSettings { set: &set, entropy: 0.1, settings: &Settings::default() };
+    let settings = PairSettings { measures: &every, set: &set, entropy: 0.1, settings: &Settings::default() };
     let mut oracle = Pairs::new(&device, &corpus).unwrap();
     let found = solve_pairs(&corpus, &all(5), settings, &mut oracle, &Interrupt::default(), &|_| ()).unwrap();
     for (&(i, j), found) in all(5).iter().zip(&found) {

@@ -174,7 +174,8 @@ impl Among {
         let measures: Vec<&Measure> = self.measures.iter().collect();
         let corpus = Corpus::new(&measures, &self.grouping).map_err(about_all)?;
         let mut oracle = Pairs::new(device, &corpus).map_err(about_all)?;
-        let wanted = PairSettings { set: &self.set, entropy: self.entropy, settings: &self.settings };
+        let (set, entropy, settings) = (&self.set, self.entropy, &self.settings);
+        let wanted = PairSettings { measures: &measures, set, entropy, settings };
         let found =
             solve_pairs(&corpus, pairs, wanted, &mut oracle, interrupt, &|_| ()).map_err(about_all)?;
         let row = |(&pair, found): (&(usize, usize), Result<PairDistance, robust_ot::Error>)| {

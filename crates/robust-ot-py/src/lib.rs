@@ -46,7 +46,7 @@ mod _core {
     #[pymodule_export]
     use crate::scores::{precision_at, rank, scores, top_cost};
     #[pymodule_export]
-    use crate::screens::Screens;
+    use crate::screens::{Layout, Means, Screen};
     #[pymodule_export]
     use crate::solution::Solution;
     #[pymodule_export]

@@ -5,49 +5,100 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rayon::prelude::*;
-use robust_ot::{Corpus, Measure, MetricSet, Screen};
+use robust_ot::{Corpus, Measure, MetricSet};
 
+use crate::arrays::{matrix, vector};
 use crate::distance::Among;
 use crate::error::from_library;
+use crate::metric::MetricArguments;
 use crate::threads::run;
 
-/// Measures, laid out once for bounds of many distances among them.
+/// Means of measures, for bounds of the distances among them.
 #[pyclass(module = "robust_ot._core", frozen)]
-pub struct Screens {
+pub struct Means(robust_ot::Means);
+
+#[pymethods]
+impl Means {
+    #[new]
+    fn new<'py>(means: &Bound<'py, PyAny>, metric: &Bound<'py, PyTuple>) -> PyResult<Self> {
+        let (means, metric) = (matrix(means, "means")?, MetricArguments::new(metric)?);
+        let grouping = metric.grouping(means.ncols())?;
+        let means = robust_ot::Means::new(&means, &grouping, metric.set()?);
+        Ok(Self(means.map_err(|error| from_library("means", error))?))
+    }
+
+    /// Bounds of the distances from a measure to others.
+    fn bounds<'py>(
+        &self,
+        py: Python<'py>,
+        source: usize,
+        targets: Vec<usize>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        bounds_of(py, &targets, |target| self.0.bound(source, target))
+    }
+}
+
+/// What bounds of the distances from one measure are found with.
+#[pyclass(module = "robust_ot._core", frozen)]
+pub struct Screen(robust_ot::Screen);
+
+/// Measures laid out around a centre.
+#[pyclass(module = "robust_ot._core", frozen)]
+pub struct Layout {
     corpus: Corpus,
     set: MetricSet,
     entropy: f64,
 }
 
 #[pymethods]
-impl Screens {
+impl Layout {
     #[new]
     fn new<'py>(
         points: Vec<Bound<'py, PyAny>>,
         weights: Vec<Bound<'py, PyAny>>,
+        centre: &Bound<'py, PyAny>,
         metric: &Bound<'py, PyTuple>,
         solver: &Bound<'py, PyTuple>,
     ) -> PyResult<Self> {
         let Among { measures, set, grouping, entropy, .. } =
             Among::new(&points, &weights, &[], metric, solver)?;
-        let corpus = Corpus::new(&measures.iter().collect::<Vec<&Measure>>(), &grouping);
+        let around = vector(centre, "centre")?;
+        let corpus = run(centre.py(), |_| {
+            let measures: Vec<&Measure> = measures.iter().collect();
+            Corpus::around(around, &measures, &grouping)
+        })?;
         Ok(Self { corpus: corpus.map_err(|error| from_library("measures", error))?, set, entropy })
     }
 
-    /// Bounds of the distances from a measure to others, under a metric that some of them choose: each is raised until it is
-    /// above the limit, or as far as that is cheap.
+    /// For bounds from one of them under a metric that some others choose.
+    fn screen(&self, py: Python<'_>, source: usize, like: Vec<usize>) -> PyResult<Screen> {
+        let screen =
+            run(py, |_| robust_ot::Screen::new(&self.corpus, source, &like, &self.set, self.entropy))?;
+        Ok(Screen(screen.map_err(|error| from_library("measures", error))?))
+    }
+
+    /// Bounds of the distances to some of them: each is raised until it is above the limit, or as far as that is cheap.
     fn bounds<'py>(
         &self,
         py: Python<'py>,
-        source: usize,
-        like: Vec<usize>,
+        screen: &Screen,
         targets: Vec<usize>,
         limit: f64,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let found = run(py, |_| {
-            let screen = Screen::new(&self.corpus, source, &like, &self.set, self.entropy)?;
-            targets.par_iter().map(|&target| screen.bound(target, limit)).collect::<Result<Vec<f64>, _>>()
-        })?;
-        Ok(Array1::from(found.map_err(|error| from_library("measures", error))?).into_pyarray(py))
+        bounds_of(py, &targets, |target| screen.0.bound(&self.corpus, target, limit))
     }
+}
+
+/// The bounds of all targets, in their order.
+fn bounds_of<'py>(
+    py: Python<'py>,
+    targets: &[usize],
+    bound: impl Fn(usize) -> robust_ot::Result<f64> + Sync,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let found = run(py, |interrupt| {
+        // What comes after an interrupt is not looked at.
+        let bound = |&target: &usize| if interrupt.is_raised() { Ok(0.0) } else { bound(target) };
+        targets.par_iter().map(bound).collect::<robust_ot::Result<Vec<f64>>>()
+    })?;
+    Ok(Array1::from(found.map_err(|error| from_library("measures", error))?).into_pyarray(py))
 }

@@ -60,9 +60,9 @@ pub use crate::kernels::sealed::Kernels;
 pub use crate::measure::Measure;
 pub use crate::metric::{MetricSet, Prior, SetParameters, WorstCase};
 pub use crate::robust::{
-    Corpus, EntropicAnswer, EntropicOracle, EntropicTask, Oracle, PairAnswers, PairDistance, PairOracle,
-    PairRound, PairSettings, Problem, Screen, Settings, Solution, Solver, Status, Step, Storage, Workspace,
-    solve_all, solve_pairs,
+    Corpus, EntropicAnswer, EntropicOracle, EntropicTask, Means, Oracle, PairAnswers, PairDistance,
+    PairOracle, PairRound, PairSettings, Problem, Screen, Settings, Solution, Solver, Status, Step, Storage,
+    Workspace, solve_all, solve_pairs,
 };
 pub use crate::transport::PlanEntry;
 

@@ -7,7 +7,7 @@ use common::{measure, sets};
 use ndarray::{Array2, Axis, array};
 use proptest::prelude::*;
 use robust_ot::{
-    Corpus, Displacements, Grouping, Interrupt, Measure, MetricSet, Oracle, Problem, Screen, Settings,
+    Corpus, Displacements, Grouping, Interrupt, Means, Measure, MetricSet, Oracle, Problem, Screen, Settings,
     Solution, Solver, Status,
 };
 
@@ -238,10 +238,36 @@ fn screens_bound_from_below() {
                     let value = accurate(&problem.with_entropy(entropy).unwrap()).value;
                     let screen = Screen::new(&corpus, 0, &[1, 2], &set, entropy).unwrap();
                     for limit in [f64::INFINITY, value, value + 2.0 * value.abs() + 1.0] {
-                        let bound = screen.bound(1, limit).unwrap();
+                        let bound = screen.bound(&corpus, 1, limit).unwrap();
                         assert!(bound <= value, "{set}, entropy {entropy}: {bound} is above {value}");
                     }
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn means_bound_from_below_and_are_the_distance_of_translates() {
+    for seed in 0..10 {
+        let (source, other) = (measure(7, 4, seed), measure(9, 4, seed + 100));
+        let shift = measure(1, 4, seed + 200).points().clone();
+        let moved = Measure::new(source.points() + &shift, source.weights().clone()).unwrap();
+        let mean = |measure: &Measure| measure.weights().dot(measure.points());
+        let means = ndarray::stack![Axis(0), mean(&source), mean(&other), mean(&moved)];
+        for grouping in [Grouping::none(4), Grouping::contiguous(4, 2).unwrap()] {
+            for set in sets(grouping.groups()) {
+                let bounds = Means::new(&means, &grouping, set.clone()).unwrap();
+                for (at, target) in [&other, &moved].into_iter().enumerate() {
+                    let problem = Problem::grouped(&source, target, set.clone(), &grouping).unwrap();
+                    let value = accurate(&problem).value;
+                    let bound = bounds.bound(0, at + 1).unwrap();
+                    assert!(bound <= value, "{set}: {bound} is above {value}");
+                    if at == 1 {
+                        assert_abs_diff_eq!(bound, value, epsilon = 1e-6);
+                    }
+                }
+                assert!(bounds.bound(0, 0).unwrap() <= 1e-12 && bounds.bound(0, 3).is_err(), "{set}");
             }
         }
     }
@@ -255,6 +281,6 @@ fn a_screen_of_one_point_is_the_distance() {
         // One plan, the independent one, and its metric is the worst.
         let corpus = Corpus::new(&[&point, &other], &Grouping::none(3)).unwrap();
         let screen = Screen::new(&corpus, 0, &[1], &set, 0.0).unwrap();
-        assert_abs_diff_eq!(screen.bound(1, f64::INFINITY).unwrap(), value, epsilon = 1e-6);
+        assert_abs_diff_eq!(screen.bound(&corpus, 1, f64::INFINITY).unwrap(), value, epsilon = 1e-6);
     }
 }

@@ -1,6 +1,6 @@
 //! Oracles of other devices, played by plain loops: the bounds they lead to are sound however rough the oracle is.
 
-use ndarray::{Array1, Array2, Axis};
+use ndarray::{Array1, Array2, Axis, array};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -172,12 +172,13 @@ fn an_oracle_that_converges_finds_what_the_processor_finds() {
 fn pairs_of_a_corpus_are_bracketed_one_by_one() {
     let measures: Vec<Measure> = (0..6).map(|at| measure(3 + at, 6, at as u64)).collect();
     let grouping = Grouping::random(6, 3, 1).unwrap();
-    let corpus = Corpus::new(&measures.iter().collect::<Vec<_>>(), &grouping).unwrap();
+    let all: Vec<&Measure> = measures.iter().collect();
+    let corpus = Corpus::new(&all, &grouping).unwrap();
     let pairs: Vec<_> = (0..6).flat_map(|i| (i..6).map(move |j| (i, j))).collect();
     for set in sets() {
         for sweeps in [1, 1000] {
             let settings = Settings::default();
-            let wanted = PairSettings { set: &set, entropy: 0.5, settings: &settings };
+            let wanted = PairSettings { measures: &all, set: &set, entropy: 0.5, settings: &settings };
             let mut oracle = RoughPairs { corpus: &corpus, sweeps };
             let found =
                 solve_pairs(&corpus, &pairs, wanted, &mut oracle, &Interrupt::default(), &|_| ()).unwrap();
@@ -199,11 +200,38 @@ fn pairs_of_a_corpus_are_bracketed_one_by_one() {
 }
 
 #[test]
-fn pairs_without_entropy_are_refused() {
+fn pairs_left_to_the_processor_have_all_their_digits() {
+    // Seen from the mean of all, the first two are on a grid of 1e-4.
+    let near = [array![[0.1], [0.7]], array![[0.35], [0.9]], array![[3e12]]];
+    let measures = near.map(|points| Measure::uniform(points).unwrap());
+    let (all, settings) = (measures.each_ref(), Settings::default());
+    let corpus = Corpus::new(&all, &Grouping::none(1)).unwrap();
+    let wanted = PairSettings { measures: &all, set: &MetricSet::W2, entropy: 0.1, settings: &settings };
+    let mut oracle = RoughPairs { corpus: &corpus, sweeps: 1000 };
+    let found = solve_pairs(&corpus, &[(0, 1)], wanted, &mut oracle, &Interrupt::default(), &|_| ()).unwrap();
+    let found = found[0].as_ref().unwrap();
+    let exact = Problem::new(all[0], all[1], MetricSet::W2).unwrap().with_entropy(0.1).unwrap();
+    let exact = exact.solve(&Settings { tol_gap_rel: 1e-9, ..Settings::default() }).unwrap();
+    assert!(
+        found.lower_bound <= exact.value && exact.lower_bound <= found.value,
+        "{found:?}, {}",
+        exact.value
+    );
+    assert_eq!(found.status, Status::Converged);
+}
+
+#[test]
+fn pairs_that_do_not_fit_are_refused() {
     let measures = [measure(3, 2, 1), measure(4, 2, 2)];
     let corpus = Corpus::new(&measures.each_ref(), &Grouping::none(2)).unwrap();
-    let wanted = PairSettings { set: &MetricSet::W2, entropy: 0.0, settings: &Settings::default() };
-    let mut oracle = RoughPairs { corpus: &corpus, sweeps: 1 };
-    let refused = solve_pairs(&corpus, &[(0, 1)], wanted, &mut oracle, &Interrupt::default(), &|_| ());
-    assert!(refused.unwrap_err().to_string().contains("entropy must be positive"));
+    let (all, settings) = (measures.each_ref(), Settings::default());
+    for (measures, entropy, told) in [
+        (&all[..], 0.0, "entropy must be positive"),
+        (&all[..1], 0.1, "measures must be the 2 of the corpus"),
+    ] {
+        let wanted = PairSettings { measures, set: &MetricSet::W2, entropy, settings: &settings };
+        let mut oracle = RoughPairs { corpus: &corpus, sweeps: 1 };
+        let refused = solve_pairs(&corpus, &[(0, 1)], wanted, &mut oracle, &Interrupt::default(), &|_| ());
+        assert!(refused.unwrap_err().to_string().contains(told), "{told}");
+    }
 }

@@ -50,7 +50,7 @@ pub struct Pairwise {
     #[command(flatten)]
     device: DeviceOptions,
     /// Solve the pairs on the Ray cluster at this address (host:port, auto or local), through the Python package
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "device", help_heading = "Device")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["device", "threads"], help_heading = "Device")]
     ray: Option<String>,
     /// Write the matrix: .csv or .tsv with labels, or .npy
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -237,7 +237,7 @@ fn solve_all_on(
     let measures: Vec<&Measure> = inputs.iter().map(|input| &input.measure).collect();
     let corpus = Corpus::new(&measures, &grouping)?;
     let mut oracle = Pairs::new(device, &corpus)?;
-    let wanted = PairSettings { set: metric.set(), entropy: metric.entropy(), settings };
+    let wanted = PairSettings { measures: &measures, set: metric.set(), entropy: metric.entropy(), settings };
     let solved =
         solve_pairs(&corpus, &pairs, wanted, &mut oracle, interrupt, &|more| progress.inc(more as u64))?;
     progress.finish_and_clear();
@@ -253,7 +253,9 @@ fn solve_all_on(
         }
     }
     if by_processor > 0 {
-        say!("rot: note: {by_processor} pairs took the card too long and were solved by the processor");
+        say!(
+            "rot: note: {by_processor} pairs took the card too long, or more digits than it had, and were solved by the processor"
+        );
     }
     Distances::new(inputs, &pairs, &found, settings.memory, start)
 }

@@ -37,7 +37,14 @@ struct Report {
     relative_gap: f64,
     unfinished: usize,
     /// The first thing that was wrong.
-    failed: Option<String>,
+    failed: Option<Failed>,
+}
+
+/// What is wrong with one measure, or with a pair.
+#[derive(Debug, Deserialize)]
+struct Failed {
+    measures: Vec<usize>,
+    why: String,
 }
 
 /// Solves all pairs on the cluster at this address.
@@ -64,6 +71,7 @@ pub fn solve_on_ray(
         "address": address, "measures": inputs.len(), "set": set(metric.set(), &folder.0)?,
         "grouping": grouping.assignment(), "entropy": metric.entropy(), "solver": settings.solver.name(),
         "tol": settings.tol_gap_rel, "max_iter": settings.max_iterations,
+        "memory": settings.memory,
     });
     let path = folder.0.join("task.json");
     fs::write(&path, task.to_string())
@@ -83,8 +91,9 @@ pub fn solve_on_ray(
     let report: Report = report
         .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()))
         .map_err(|error| Failure::Other(format!("--ray {address}: no report came back: {error}")))?;
-    if let Some(failed) = report.failed {
-        return Err(Failure::Input(failed));
+    if let Some(Failed { measures, why }) = report.failed {
+        let paths = measures.iter().filter_map(|&at| Some(inputs.get(at)?.path.display().to_string()));
+        return Err(Failure::Input(format!("{}: {why}", paths.collect::<Vec<_>>().join(" and "))));
     }
     let Report { relative_gap, unfinished, .. } = report;
     let read = |name: &str| read_npy(&folder.0.join(name)).map_err(Failure::from);

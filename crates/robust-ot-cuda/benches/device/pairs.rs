@@ -32,9 +32,10 @@ pub fn run(device: &Device) {
     let settings = Settings::default();
     for entropy in [0.02, 0.005] {
         let start = Instant::now();
-        let corpus = Corpus::new(&documents.iter().collect::<Vec<_>>(), &grouping).expect("sizes fit");
+        let measures: Vec<_> = documents.iter().collect();
+        let corpus = Corpus::new(&measures, &grouping).expect("sizes fit");
         let mut oracle = Pairs::new(device, &corpus).expect("it fits");
-        let wanted = PairSettings { set: &set, entropy, settings: &settings };
+        let wanted = PairSettings { measures: &measures, set: &set, entropy, settings: &settings };
         let found = solve_pairs(&corpus, &pairs, wanted, &mut oracle, &Interrupt::default(), &|_| ())
             .expect("it fits");
         let on_card = start.elapsed().as_secs_f64();

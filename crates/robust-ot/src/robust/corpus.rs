@@ -23,13 +23,13 @@ use crate::measure::Measure;
 #[derive(Debug, Clone)]
 pub struct Corpus {
     members: Vec<Member>,
-    groups: usize,
-    dim: usize,
+    centre: Array1<f64>,
+    grouping: Grouping,
 }
 
 #[derive(Debug, Clone)]
 struct Member {
-    /// Seen from the mean of all measures, slots × groups a row.
+    /// Seen from the centre, slots × groups a row.
     points: Array2<f64>,
     weights: Array1<f64>,
     /// Σ a_i s_iᵀ s_i over slots.
@@ -38,21 +38,31 @@ struct Member {
 }
 
 impl Corpus {
-    /// Lays the measures out.
+    /// Lays the measures out around the mean of their means.
     ///
     /// # Errors
     /// When there is none, or their features differ from each other or from the grouping.
     pub fn new(measures: &[&Measure], grouping: &Grouping) -> Result<Self> {
-        let dim = grouping.dim();
-        if let Some(other) = measures.iter().find(|measure| measure.dim() != dim) {
-            return Err(Error::Dimension { source_dim: dim, target_dim: other.dim() });
-        }
-        if measures.is_empty() {
-            return Err(Error::Empty { rows: 0, columns: dim });
-        }
-        let mut centre = Array1::zeros(dim);
+        check(measures, grouping)?;
+        let mut centre = Array1::zeros(grouping.dim());
         measures.iter().for_each(|measure| centre += &weighted_sum(measure.points(), measure.weights()));
         centre /= measures.len() as f64;
+        Self::around(centre, measures, grouping)
+    }
+
+    /// Lays the measures out around a given centre: a [`Screen`](crate::Screen) of one corpus looks at others around
+    /// the same. The nearer to all points it is, the smaller is the rounding that bounds are charged with.
+    ///
+    /// # Errors
+    /// As [`Corpus::new`], and when the centre has another number of features or is not finite.
+    pub fn around(centre: Array1<f64>, measures: &[&Measure], grouping: &Grouping) -> Result<Self> {
+        check(measures, grouping)?;
+        if centre.len() != grouping.dim() {
+            return Err(Error::Dimension { source_dim: grouping.dim(), target_dim: centre.len() });
+        }
+        if let Some(odd) = centre.iter().find(|x| !x.is_finite()) {
+            return Err(Error::parameter("centre", "finite", odd));
+        }
         let groups = grouping.groups();
         let members = measures.iter().map(|measure| {
             let points = lay_out(measure.points(), &centre, grouping);
@@ -61,7 +71,7 @@ impl Corpus {
             let mean = weighted_sum(&points, &weights).insert_axis(Axis(0));
             Member { points, weights, second, mean }
         });
-        Ok(Self { members: members.collect(), groups, dim: grouping.slots() * groups })
+        Ok(Self { members: members.collect(), centre, grouping: grouping.clone() })
     }
 
     /// Number of measures.
@@ -76,12 +86,12 @@ impl Corpus {
 
     /// r.
     pub fn size(&self) -> usize {
-        self.groups
+        self.grouping.groups()
     }
 
     /// Numbers a point: slots · r.
     pub fn dim(&self) -> usize {
-        self.dim
+        self.grouping.slots() * self.grouping.groups()
     }
 
     /// The points of a measure, laid out.
@@ -94,19 +104,38 @@ impl Corpus {
         &self.members[measure].weights
     }
 
-    /// Half-way between the means of two measures.
-    pub(super) fn centre(&self, first: usize, second: usize) -> Array1<f64> {
-        let mean = (&self.members[first].mean + &self.members[second].mean) * 0.5;
-        mean.index_axis_move(Axis(0), 0)
+    /// How features are grouped.
+    pub fn grouping(&self) -> &Grouping {
+        &self.grouping
+    }
+
+    /// What points are seen from.
+    pub fn centre(&self) -> &Array1<f64> {
+        &self.centre
+    }
+
+    /// Σ w_i x_iᵀ x_i of a measure, over slots.
+    pub(super) fn second_moment(&self, measure: usize) -> &Array2<f64> {
+        &self.members[measure].second
     }
 
     /// What a pair comes to in r × r.
     pub(super) fn frame(&self, first: usize, second: usize) -> Frame {
-        let (source, target) = (&self.members[first], &self.members[second]);
+        let (source, target, groups) = (&self.members[first], &self.members[second], self.size());
         let shared = &source.second + &target.second;
-        let cross =
-            product(by_slots(source.mean.view(), self.groups).t(), by_slots(target.mean.view(), self.groups));
+        let cross = product(by_slots(source.mean.view(), groups).t(), by_slots(target.mean.view(), groups));
         let independent = symmetrised(&shared - &cross - cross.t());
-        Frame { shared, independent, dim: self.dim }
+        Frame { shared, independent, dim: self.dim() }
     }
+}
+
+fn check(measures: &[&Measure], grouping: &Grouping) -> Result<()> {
+    let dim = grouping.dim();
+    if let Some(other) = measures.iter().find(|measure| measure.dim() != dim) {
+        return Err(Error::Dimension { source_dim: dim, target_dim: other.dim() });
+    }
+    if measures.is_empty() {
+        return Err(Error::Empty { rows: 0, columns: dim });
+    }
+    Ok(())
 }

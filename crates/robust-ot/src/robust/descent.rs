@@ -119,8 +119,9 @@ impl<'a> Descent<'a> {
         let worst = set.evaluate(&moment)?;
         // Moments of entropic plans come from products, whose rounding the upper bound must cover.
         let omega = *entropy * active.entropy_bound();
-        let rounding =
+        let of_products =
             if *entropy > 0.0 { frame.rounding(&worst.metric) + SUM_ACCURACY * omega.abs() } else { 0.0 };
+        let rounding = of_products + active.rounding(&worst.metric);
         let bound = omega + rounding;
         if history.is_empty() || worst.value + bound < best.value {
             *best = Best {

@@ -98,7 +98,7 @@ pub(super) fn call(
     let rounding = of_dual + of_sums + maps.rounding(metric);
     let own_gap = inner(metric, &moment) + regularisation * entropy - (dual - rounding);
     let plan = VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) };
-    let vertex = Vertex { moment, entropy, plan };
+    let vertex = Vertex::new(moment, entropy, plan);
     Ok(Answer {
         vertex,
         near: Vec::new(),

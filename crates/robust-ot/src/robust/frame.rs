@@ -1,6 +1,6 @@
 //! What a descent on moments knows of the points: all of it r × r.
 
-use ndarray::{Array2, Axis};
+use ndarray::{Array1, Array2, Axis};
 
 /// Two measures as far as bounds and first metrics go.
 #[derive(Debug, Clone)]
@@ -24,8 +24,12 @@ impl Frame {
     /// |fl(C_ij) − C_ij| ≤ κ Σ_ab |M_ab| |s_ia| |t_jb| + … ≤ κ (ω_i + ω_j) with ω_i = Σ_a ρ_a s_ia² and ρ the row
     /// sums of |M|. Being separable, the bound costs a plan at most κ (Σ a_i ω_i + Σ b_j ω_j) = κ Σ_a ρ_a shared_aa.
     pub(crate) fn rounding(&self, metric: &Array2<f64>) -> f64 {
-        let kappa = 2.0 * (self.dim + self.size() + 8) as f64 * (f64::EPSILON / 2.0);
-        let rows = metric.mapv(f64::abs).sum_axis(Axis(1));
-        kappa * rows.dot(&self.shared.diag())
+        rounding_a_moment(metric, self.dim).dot(&self.shared.diag())
     }
+}
+
+/// κ ρ of [`Frame::rounding`], for points of so many numbers.
+pub(crate) fn rounding_a_moment(metric: &Array2<f64>, dim: usize) -> Array1<f64> {
+    let kappa = 2.0 * (dim + metric.nrows() + 8) as f64 * (f64::EPSILON / 2.0);
+    metric.mapv(f64::abs).sum_axis(Axis(1)) * kappa
 }

@@ -6,7 +6,7 @@ use super::descent::{Descent, End};
 use super::entropic_oracle::EntropicOracle;
 use super::oracle::Oracle;
 use super::problem::Problem;
-use super::settings::Settings;
+use super::settings::{Settings, Solver};
 use super::solution::Solution;
 use super::status::Status;
 use super::workspace::Workspace;
@@ -35,9 +35,11 @@ pub(super) fn minimise(
     let mut descent = Descent::new(set, *entropy, maps.frame(), settings)?;
     let (mut oracle, probes) = choose_oracle(problem, settings, device, &descent.metric, interrupt)?;
     oracle.swap_room(room);
+    let corrects = matches!(settings.solver, Solver::Auto | Solver::Corrective);
     loop {
         let gap = descent.relative_gap();
-        let near = if gap <= CLOSE && gap > FAR * settings.tol_gap_rel { NEAR } else { 0 };
+        let close = corrects && gap <= CLOSE && gap > FAR * settings.tol_gap_rel;
+        let near = if close { NEAR } else { 0 };
         let answer = oracle.call(maps, (source_weights, target_weights), &descent.metric, near, interrupt)?;
         descent.take(answer.vertex, answer.near, answer.dual)?;
         oracle.sharpen(answer.own_gap, descent.outlook());

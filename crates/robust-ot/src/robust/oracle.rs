@@ -171,7 +171,7 @@ impl Oracle {
                 let near = simplex.neighbours(&cost, if *entropy > 0.0 { 0 } else { near });
                 let near =
                     near.iter().map(|changes| Vertex::changed(maps, (&moment, &plan), changes)).collect();
-                let vertex = Vertex { moment, entropy: of_plan, plan: VertexPlan::Sparse(plan) };
+                let vertex = Vertex::new(moment, of_plan, VertexPlan::Sparse(plan));
                 let rounding = of_cost + of_dual;
                 let own_gap = inner(metric, &vertex.moment) + *entropy * of_plan - (dual - rounding);
                 Ok(Answer {
@@ -195,7 +195,7 @@ impl Oracle {
                 let rounding = of_dual + maps.rounding(metric);
                 let own_gap = inner(metric, &moment) + *entropy * of_plan - (dual - rounding);
                 let plan = VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) };
-                let vertex = Vertex { moment, entropy: of_plan, plan };
+                let vertex = Vertex::new(moment, of_plan, plan);
                 Ok(Answer {
                     vertex,
                     near: Vec::new(),

@@ -16,8 +16,10 @@ use super::solution::Solution;
 use super::status::Status;
 use crate::displacement::symmetrised;
 use crate::error::{Error, Result};
+use crate::grouping::Grouping;
 use crate::interrupt::Interrupt;
 use crate::linalg::inner;
+use crate::measure::Measure;
 use crate::metric::MetricSet;
 
 /// Pairs that are on their way at a time.
@@ -90,6 +92,8 @@ pub struct PairDistance {
 /// Which distance, and how accurately.
 #[derive(Debug, Clone, Copy)]
 pub struct PairSettings<'a> {
+    /// The measures of the corpus: pairs that the device leaves are solved from these, which have all their digits.
+    pub measures: &'a [&'a Measure],
     /// The metric set.
     pub set: &'a MetricSet,
     /// λ_γ > 0.
@@ -122,6 +126,10 @@ pub fn solve_pairs(
 ) -> Result<Vec<Result<PairDistance>>> {
     settings.settings.check()?;
     settings.set.check(corpus.size())?;
+    let (found, wanted) = (settings.measures.len(), corpus.len());
+    if found != wanted {
+        return Err(Error::parameter("measures", format!("the {wanted} of the corpus"), found));
+    }
     if !(settings.entropy > 0.0 && settings.entropy <= 1e200) {
         return Err(Error::parameter("entropy", "positive and at most 1e200 on a device", settings.entropy));
     }
@@ -135,11 +143,12 @@ pub fn solve_pairs(
 fn solve_some(
     corpus: &Corpus,
     pairs: &[(usize, usize)],
-    PairSettings { set, entropy, settings }: PairSettings<'_>,
+    wanted: PairSettings<'_>,
     oracle: &mut dyn PairOracle,
     interrupt: &Interrupt,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Result<PairDistance>>> {
+    let PairSettings { set, entropy, settings, .. } = wanted;
     let frames: Vec<Frame> = pairs.par_iter().map(|&(i, j)| corpus.frame(i, j)).collect();
     let mut found: Vec<Option<Result<PairDistance>>> = Vec::new();
     found.resize_with(pairs.len(), || None);
@@ -206,7 +215,7 @@ fn solve_some(
     let left: Vec<usize> = active.into_iter().map(|pair| pair.slot).chain(stalled).collect();
     let solved: Vec<_> = left
         .par_iter()
-        .map(|&slot| by_processor(corpus, pairs[slot], set, entropy, settings, interrupt))
+        .map(|&slot| by_processor(corpus.grouping(), pairs[slot], wanted, interrupt))
         .collect();
     progress(left.len());
     left.into_iter().zip(solved).for_each(|(slot, distance)| found[slot] = Some(distance));
@@ -214,15 +223,14 @@ fn solve_some(
 }
 
 fn by_processor(
-    corpus: &Corpus,
-    pair: (usize, usize),
-    set: &MetricSet,
-    entropy: f64,
-    settings: &Settings,
+    grouping: &Grouping,
+    (first, second): (usize, usize),
+    PairSettings { measures, set, entropy, settings }: PairSettings<'_>,
     interrupt: &Interrupt,
 ) -> Result<PairDistance> {
+    let problem = Problem::grouped(measures[first], measures[second], set.clone(), grouping)?;
     let Solution { value, lower_bound, relative_gap, status, iterations, .. } =
-        Problem::of_corpus(corpus, pair, set, entropy).solve_until(settings, interrupt)?;
+        problem.with_entropy(entropy)?.solve_until(settings, interrupt)?;
     Ok(PairDistance { value, lower_bound, relative_gap, status, iterations, by_processor: true })
 }
 
@@ -245,11 +253,7 @@ impl Pair<'_> {
         let rounding = DUAL_ROUNDING * f64::EPSILON * round.sizes[at] + self.of_sums + frame.rounding(metric);
         let dual = round.duals[at] - rounding;
         let own_gap = inner(metric, &moment) + entropy * of_plan - dual;
-        self.descent.take(
-            Vertex { moment, entropy: of_plan, plan: VertexPlan::Forgotten },
-            Vec::new(),
-            dual,
-        )?;
+        self.descent.take(Vertex::new(moment, of_plan, VertexPlan::Forgotten), Vec::new(), dual)?;
         self.tolerance = sharpened(self.tolerance, self.floor, own_gap, self.descent.outlook());
         let stalled = self.descent.at_rounding(rounding).then_some(Status::Stalled);
         Ok(self.descent.status(interrupt).or(stalled))

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use ndarray::Array1;
 
-use super::corpus::Corpus;
 use super::entropic_oracle::EntropicOracle;
 use super::frank_wolfe;
 use super::settings::Settings;
@@ -68,23 +67,6 @@ impl Problem {
             Some(span) => (span.project(&maps, &source_weights, &target_weights), span.restrict(set)),
         };
         Ok(Self { maps: Arc::new(maps), source_weights, target_weights, set, entropy: 0.0, span })
-    }
-
-    /// Between two measures of a corpus.
-    pub(super) fn of_corpus(
-        corpus: &Corpus,
-        (first, second): (usize, usize),
-        set: &MetricSet,
-        entropy: f64,
-    ) -> Self {
-        let (source_weights, target_weights) =
-            (corpus.weights(first).clone(), corpus.weights(second).clone());
-        // Around a centre of their own, so that being far from the others costs no digits.
-        let centre = corpus.centre(first, second);
-        let (source, target) = (corpus.points(first) - &centre, corpus.points(second) - &centre);
-        let maps =
-            Displacements::from_layout(source, target, corpus.size(), &source_weights, &target_weights);
-        Self { maps: Arc::new(maps), source_weights, target_weights, set: set.clone(), entropy, span: None }
     }
 
     /// Adds λ_γ Σ γ ln γ to the objective; 0 asks for exact plans.

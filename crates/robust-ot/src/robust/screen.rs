@@ -8,9 +8,11 @@
 use ndarray::{Array1, Array2, Axis};
 
 use super::corpus::Corpus;
+use super::frame::rounding_a_moment;
 use super::model::Model;
 use crate::displacement::moved;
 use crate::error::{Error, Result};
+use crate::grouping::Grouping;
 use crate::kernels::lower_with_places;
 use crate::linalg::product_into;
 use crate::metric::MetricSet;
@@ -21,7 +23,7 @@ const PASSES: usize = 20;
 /// Steps aim this far beyond the limit, as a part of the plain distance.
 const BEYOND: f64 = 0.01;
 
-/// Bounds of the distances from one measure of a corpus to others.
+/// Bounds of the distances from one measure of a corpus to others, of the same corpus or of one around the same centre.
 ///
 /// ```
 /// use ndarray::array;
@@ -33,32 +35,37 @@ const BEYOND: f64 = 0.01;
 /// let (set, grouping) = (MetricSet::P { k: 1 }, Grouping::none(2));
 /// let limit = Problem::new(&source, &near, set.clone())?.solve(&Settings::default())?.value;
 ///
-/// let corpus = Corpus::new(&[&source, &near, &far], &grouping)?;
+/// let corpus = Corpus::new(&[&source, &near], &grouping)?;
 /// let screen = Screen::new(&corpus, 0, &[1], &set, 0.0)?;
-/// assert!(screen.bound(1, limit)? <= limit);
-/// assert!(screen.bound(2, limit)? > limit);
+/// assert!(screen.bound(&corpus, 1, limit)? <= limit);
+/// let others = Corpus::around(corpus.centre().clone(), &[&far], &grouping)?;
+/// assert!(screen.bound(&others, 0, limit)? > limit);
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct Screen<'a> {
-    corpus: &'a Corpus,
-    source: usize,
+#[derive(Debug, Clone)]
+pub struct Screen {
+    /// How points are laid out.
+    grouping: Grouping,
+    centre: Array1<f64>,
+    weights: Array1<f64>,
     metric: Array2<f64>,
     /// S M, and s_iᵀ M s_i.
     moved: Array2<f64>,
     alpha: Array1<f64>,
-    /// R(M) + λ_γ H(a).
+    /// R(M) + λ_γ H(a), and what rounding costs the source's side.
     charge: f64,
+    /// What it costs for every unit of the other side's second moments.
+    rounding: Array1<f64>,
     entropy: f64,
 }
 
-impl<'a> Screen<'a> {
+impl Screen {
     /// Bounds under the metric that is worst for the independent plans to some measures.
     ///
     /// # Errors
-    /// When a parameter of the set does not fit, or there is no such measure.
+    /// When a parameter of the set or the entropy does not fit, or there is no such measure.
     pub fn new(
-        corpus: &'a Corpus,
+        corpus: &Corpus,
         source: usize,
         like: &[usize],
         set: &MetricSet,
@@ -67,8 +74,11 @@ impl<'a> Screen<'a> {
         let groups = corpus.size();
         set.check(groups)?;
         check(corpus, source)?;
+        if !(0.0..=1e200).contains(&entropy) {
+            return Err(Error::parameter("entropy", "not negative and at most 1e200", entropy));
+        }
         if like.is_empty() {
-            return Err(Error::Empty { rows: 0, columns: corpus.dim() });
+            return Err(Error::parameter("like", "at least one measure", 0));
         }
         let mut moment = Array2::zeros((groups, groups));
         for &other in like {
@@ -78,37 +88,46 @@ impl<'a> Screen<'a> {
         moment /= like.len() as f64;
         let (metric, penalty) = Model::new(set, false, &moment).first_metric(&moment)?;
         let (moved, alpha) = moved(corpus.points(source), &metric, groups);
-        let charge = penalty + entropy * entropy_of(corpus.weights(source));
-        Ok(Self { corpus, source, metric, moved, alpha, charge, entropy })
+        let rounding = rounding_a_moment(&metric, corpus.dim());
+        let weights = corpus.weights(source).clone();
+        let charge =
+            penalty + entropy * entropy_of(&weights) + rounding.dot(&corpus.second_moment(source).diag());
+        let (grouping, centre) = (corpus.grouping().clone(), corpus.centre().clone());
+        Ok(Self { grouping, centre, weights, metric, moved, alpha, charge, rounding, entropy })
     }
 
     /// A number that the distance to the target is not below; it is raised until it is above the limit, or as far as a
     /// few steps go.
     ///
     /// # Errors
-    /// When there is no such measure.
-    pub fn bound(&self, target: usize, limit: f64) -> Result<f64> {
-        check(self.corpus, target)?;
-        let (a, b) = (self.corpus.weights(self.source), self.corpus.weights(target));
-        let cost = self.costs(self.corpus.points(target));
+    /// When there is no such measure, or the corpus is laid out around another centre or in other groups.
+    pub fn bound(&self, corpus: &Corpus, target: usize, limit: f64) -> Result<f64> {
+        check(corpus, target)?;
+        if corpus.centre() != self.centre || *corpus.grouping() != self.grouping {
+            let rule = "laid out as that of the screen, around the same centre and in the same groups";
+            return Err(Error::parameter("corpus", rule, "another"));
+        }
+        let (a, b) = (&self.weights, corpus.weights(target));
+        let cost = self.costs(corpus.points(target));
         let charge = self.charge
             + self.entropy * entropy_of(b)
-            + self.corpus.frame(self.source, target).rounding(&self.metric);
+            + self.rounding.dot(&corpus.second_moment(target).diag());
 
         let mut f: Array1<f64> =
             cost.outer_iter().map(|row| 0.5 * row.fold(f64::INFINITY, |x, y| x.min(*y))).collect();
         let (mut g, mut places) = (Array1::zeros(b.len()), vec![0.0; b.len()]);
+        let mut slope = Array1::zeros(a.len());
         let mut best = f64::NEG_INFINITY;
         for _ in 0..PASSES {
             transform(&cost, &f, &mut g, &mut places);
             let (dual, of_dual) = dual_value((a, b), (&f, &g));
-            let bound = dual - of_dual - charge;
+            let bound = dual - of_dual - charge - 2.0 * f64::EPSILON * (dual.abs() + charge.abs());
             best = best.max(bound);
             // Without a limit there is nothing to aim at.
             if best > limit || limit == f64::INFINITY {
                 break;
             }
-            let mut slope = a.clone();
+            slope.assign(a);
             places.iter().zip(b).for_each(|(&place, weight)| slope[place as usize] -= weight);
             let steepness = slope.dot(&slope);
             let step = (limit - bound + BEYOND * dual.abs()) / steepness;
@@ -123,7 +142,7 @@ impl<'a> Screen<'a> {
 
     /// C(M) = α ⊕ β − 2 (S M) Tᵀ.
     fn costs(&self, target: &Array2<f64>) -> Array2<f64> {
-        let (_, beta) = moved(target, &self.metric, self.corpus.size());
+        let (_, beta) = moved(target, &self.metric, self.metric.nrows());
         let mut cost = Array2::zeros((self.alpha.len(), beta.len()));
         product_into(cost.view_mut(), self.moved.view(), target.t());
         for (mut row, alpha) in cost.axis_iter_mut(Axis(0)).zip(&self.alpha) {
@@ -143,6 +162,7 @@ fn transform(cost: &Array2<f64>, f: &Array1<f64>, g: &mut Array1<f64>, places: &
     }
 }
 
+/// Whether there is such a measure.
 fn check(corpus: &Corpus, measure: usize) -> Result<()> {
     if measure < corpus.len() {
         return Ok(());
@@ -150,9 +170,10 @@ fn check(corpus: &Corpus, measure: usize) -> Result<()> {
     Err(Error::parameter("measure", format!("below the number of measures, {}", corpus.len()), measure))
 }
 
-/// H(w) = −Σ w ln w.
+/// H(w) = −Σ w ln w, from above: rounding is added.
 fn entropy_of(weights: &Array1<f64>) -> f64 {
-    -weights.iter().filter(|weight| **weight > 0.0).map(|weight| weight * weight.ln()).sum::<f64>()
+    let sum = weights.iter().filter(|weight| **weight > 0.0).map(|weight| weight * weight.ln()).sum::<f64>();
+    -sum * (1.0 + 4.0 * f64::EPSILON * weights.len() as f64)
 }
 
 #[cfg(test)]
@@ -169,8 +190,8 @@ mod tests {
         for (at, other) in measures.iter().enumerate().skip(1) {
             let exact = Problem::new(&measures[0], other, MetricSet::W2).unwrap();
             let exact = exact.solve(&Settings::default()).unwrap().value;
-            let first = screen.bound(at, f64::INFINITY).unwrap();
-            let raised = screen.bound(at, 0.999 * exact).unwrap();
+            let first = screen.bound(&corpus, at, f64::INFINITY).unwrap();
+            let raised = screen.bound(&corpus, at, 0.999 * exact).unwrap();
             assert!(first < raised, "{first} {raised}");
             assert!(raised > 0.9 * exact, "{raised} {exact}");
         }
@@ -182,9 +203,32 @@ mod tests {
         let far = Measure::uniform(source.points() * 1e150).unwrap();
         let corpus = Corpus::new(&[&source, &source, &far], &Grouping::none(2)).unwrap();
         let screen = Screen::new(&corpus, 0, &[1], &MetricSet::W2, 0.0).unwrap();
-        assert!(screen.bound(1, 1.0).unwrap() <= 0.0);
-        assert!(!screen.bound(2, 1.0).unwrap().is_nan());
-        assert!(screen.bound(3, 1.0).is_err());
+        assert!(screen.bound(&corpus, 1, 1.0).unwrap() <= 0.0);
+        assert!(!screen.bound(&corpus, 2, 1.0).unwrap().is_nan());
+        assert!(screen.bound(&corpus, 3, 1.0).is_err());
         assert!(Screen::new(&corpus, 0, &[], &MetricSet::W2, 0.0).is_err());
+    }
+
+    #[test]
+    fn other_corpora_are_looked_at_around_the_same_centre() {
+        let (source, near, far) = (measure(5, 4, 1), measure(6, 4, 2), measure(4, 4, 3));
+        let grouping = Grouping::contiguous(4, 2).unwrap();
+        let whole = Corpus::new(&[&source, &near, &far], &grouping).unwrap();
+        let screen = Screen::new(&whole, 0, &[1], &MetricSet::P { k: 1 }, 0.1).unwrap();
+        let part = Corpus::around(whole.centre().clone(), &[&far], &grouping).unwrap();
+        let bounds = [(&whole, 2), (&part, 0)].map(|(corpus, at)| screen.bound(corpus, at, 1.0).unwrap());
+        assert_eq!(bounds[0].to_bits(), bounds[1].to_bits());
+        let told = screen.bound(&Corpus::new(&[&far], &grouping).unwrap(), 0, 1.0).unwrap_err();
+        assert!(told.to_string().contains("around the same centre"), "{told}");
+        let apart = Corpus::around(whole.centre().clone(), &[&far], &Grouping::none(4)).unwrap();
+        assert!(screen.bound(&apart, 0, 1.0).is_err());
+        let otherwise = Grouping::interleaved(4, 2).unwrap();
+        let otherwise = Corpus::around(whole.centre().clone(), &[&far], &otherwise).unwrap();
+        assert!(screen.bound(&otherwise, 0, 1.0).is_err());
+        for entropy in [-1.0, f64::NAN] {
+            assert!(Screen::new(&whole, 0, &[1], &MetricSet::W2, entropy).is_err());
+        }
+        assert!(Corpus::around(Array1::zeros(3), &[&far], &grouping).is_err());
+        assert!(Corpus::around(Array1::from_elem(4, f64::NAN), &[&far], &grouping).is_err());
     }
 }
