@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import ray
 import robust_ot
-from robust_ot import _core, _ray_tasks, distributed
+from robust_ot import _core, _ray_neighbours, distributed
 from robust_ot._metric import metric_arguments
 from scipy.optimize import nnls
 
@@ -20,13 +20,14 @@ TOL = 1e-3
 WORDS, FEATURES, GROUPS = (25, 50, 100, 200), (50, 100, 300), (5, 10, 25)
 #: Documents of every size, pairs that are timed at a time, and seconds that all of a size are timed for.
 DOCUMENTS, PAIRS, SECONDS = 40, 20, 1.5
-#: The run that the model is checked against: documents, words, features, groups; and how many neighbours.
-CHECK = (600, 100, 300, 10)
-NEIGHBOURS = 10
-#: Measures along a tile's side, the default of distributed.pairwise.
-TILE = 64
-#: What the page tells of: documents, cores a machine.
-MANY, CORES = 1_000_000, 64
+#: The run that the model is checked against: documents, words, features, groups, none of them among those above; how many
+#: neighbours; and how many documents tell beforehand what part of the pairs bounds leave.
+CHECK = (600, 80, 200, 8)
+NEIGHBOURS, SAMPLE = 10, 300
+#: Rows that a task of distributed.nearest has.
+BLOCK = 16
+#: What the page tells of: documents, words, features, groups; cores a machine.
+MANY, CORES = (1_000_000, 100, 300, 10), 64
 
 NAMES = ("", "m d", "m d r", "m² d", "m² log₂ m", "m² log₂ m · r²/d")
 
@@ -70,18 +71,19 @@ def seconds(work: object, units: int) -> float:
     return statistics.median(found)
 
 
-def rates(words: int, features: int, groups: int) -> tuple[float, float]:
-    """Seconds that a distance takes on one core, and a bound by potentials."""
+def rates(words: int, features: int, groups: int) -> tuple[float, float, float]:
+    """Seconds that a distance takes on one core, a bound by potentials, and laying a document out for bounds."""
     docs = documents(DOCUMENTS, words, features)
     points, weights = [doc[0] for doc in docs], [doc[1] for doc in docs]
     pairs = [(0, at) for at in range(1, PAIRS + 1)]
-    values = _core.pairwise(points, weights, pairs, *arguments(groups))[0]
-    limit = float(np.min(values))
-    whole = seconds(lambda: _core.pairwise(points, weights, pairs, *arguments(groups)), PAIRS)
-    screens = _core.Screens(points, weights, *arguments(groups))
-    others = list(range(1, DOCUMENTS))
-    bound = seconds(lambda: screens.bounds(0, others[:8], others, limit), DOCUMENTS - 1)
-    return whole, bound
+    some = (points[: PAIRS + 1], weights[: PAIRS + 1], pairs)
+    limit = float(np.min(_core.pairwise(*some, *arguments(groups))[0]))
+    whole = seconds(lambda: _core.pairwise(*some, *arguments(groups)), PAIRS)
+    layout = lambda: _core.Layout(points, weights, points[0][0], *arguments(groups))  # noqa: E731
+    laid, others = layout(), list(range(1, DOCUMENTS))
+    screen = laid.screen(0, others[:8])
+    bound = seconds(lambda: laid.bounds(screen, others, limit), DOCUMENTS - 1)
+    return whole, bound, seconds(layout, DOCUMENTS)
 
 
 def fit(rows: list, measured: list[float]) -> tuple[np.ndarray, float]:
@@ -106,28 +108,28 @@ def main() -> None:
     for size in sizes:
         measured.append(rates(*size))
         print(*size, *(f"{t * 1e6:.0f} µs" for t in measured[-1]), flush=True)
-    whole, worst_whole = fit(sizes, [t for t, _ in measured])
-    bound, worst_bound = fit(sizes, [t for _, t in measured])
+    (whole, worst_whole), (bound, worst_bound), (lay, worst_lay) = (fit(sizes, t) for t in zip(*measured, strict=True))
 
     count, *size = CHECK
     docs = documents(count, size[0], size[1], seed=7)
-    summary = distributed._summary(distributed._check(docs)[0])
-    asked, how = arguments(size[2])
-    mean = timed(lambda: _ray_tasks._mean_bounds(summary, 0, np.arange(1, count), asked, how))[0] / (count - 1)
+    means = _ray_neighbours._Means(_ray_neighbours.Summary.of(distributed._check(docs)[0]), *arguments(size[2]))
+    others = list(range(1, count))
+    mean = seconds(lambda: means.bounds(0, others), count - 1)
     ray.init(log_to_driver=False)
     cores = int(ray.cluster_resources()["CPU"])
     keywords = {"groups": size[2], "tol": TOL, "progress": False}
-    distributed.pairwise(docs[:8], **keywords)
+    sample = distributed.nearest(documents(SAMPLE, size[0], size[1], seed=8), NEIGHBOURS, **keywords)
     all_of_them, _ = timed(lambda: distributed.pairwise(docs, **keywords))
     nearest, near = timed(lambda: distributed.nearest(docs, NEIGHBOURS, **keywords))
     model = {
         "whole": whole.tolist(),
         "bound": bound.tolist(),
+        "lay": lay.tolist(),
         "mean": mean,
-        "bounded": near.bounds / (count * (count - 1)),
-        "solved": near.solved / (count * NEIGHBOURS),
+        "bounded": sample.bounds / (SAMPLE * (SAMPLE - 1)),
+        "solved": sample.solved / (SAMPLE * NEIGHBOURS),
     }
-    lines = table(sizes, measured, model, (worst_whole, worst_bound))
+    lines = table(sizes, measured, model, (worst_whole, worst_bound, worst_lay))
     lines += checked(model, cores, all_of_them, nearest, near) + many(model)
     lines += ["```{raw} html", f"<script>const CAPACITY = {json.dumps(model)};</script>", "```", ""]
     text = PAGE.read_text()
@@ -143,17 +145,23 @@ def core_seconds(model: dict, count: int, size: tuple) -> tuple[float, float]:
     """Of all distances, and of the nearest few."""
     pairs = count * (count + 1) / 2
     ordered = count * (count - 1)
-    nearest = ordered * (model["mean"] + model["bounded"] * of_pair(model, "bound", size))
+    # Every task lays all documents out once, for all of its rows.
+    lay = of_pair(model, "lay", size) / BLOCK
+    nearest = ordered * (model["mean"] + model["bounded"] * of_pair(model, "bound", size) + lay)
     return pairs * of_pair(model, "whole", size), nearest + model["solved"] * count * NEIGHBOURS * of_pair(model, "whole", size)
 
 
-def table(sizes: list, measured: list, model: dict, worst: tuple[float, float]) -> list[str]:
+def table(sizes: list, measured: list, model: dict, worst: tuple[float, float, float]) -> list[str]:
     """What was measured, and what the model makes of it."""
-    lines = ["| words m | features d | groups r | distance, µs | by the model | bound, µs | by the model |", "|" + "---|" * 7]
-    for size, (whole, bound) in zip(sizes, measured, strict=True):
-        told = [whole, of_pair(model, "whole", size), bound, of_pair(model, "bound", size)]
+    kinds = {"whole": "A distance", "bound": "A bound by potentials", "lay": "Laying a document out for bounds"}
+    lines = [
+        "| words m | features d | groups r | distance, µs | model | bound, µs | model | layout, µs | model |",
+        "|" + "---|" * 9,
+    ]
+    for size, times in zip(sizes, measured, strict=True):
+        told = [t for what, time in zip(kinds, times, strict=True) for t in (time, of_pair(model, what, size))]
         lines.append(f"| {size[0]} | {size[1]} | {size[2]} | " + " | ".join(f"{t * 1e6:.0f}" for t in told) + " |")
-    for name, what, error in (("A distance", "whole", worst[0]), ("A bound by potentials", "bound", worst[1])):
+    for (what, name), error in zip(kinds.items(), worst, strict=True):
         costs = [(c * 1e9, term) for c, term in zip(model[what], NAMES, strict=True) if c > 0]
         parts = " + ".join(f"{c:,.0f} {term}".strip() if c > 100 else f"{c:.3g} {term}" for c, term in costs)
         lines += ["", f"{name} takes {parts} nanoseconds on one core, within {error:.0%} of every line."]
@@ -164,7 +172,7 @@ def checked(model: dict, cores: int, all_of_them: float, nearest: float, near: o
     """A run of another size on a cluster."""
     count, *size = CHECK
     told = [t / cores for t in core_seconds(model, count, size)]
-    side = TILE * size[0] * (size[1] + 1) * 8
+    ordered, found = count * (count - 1), count * NEIGHBOURS
     return [
         "### Checked",
         "",
@@ -176,26 +184,26 @@ def checked(model: dict, cores: int, all_of_them: float, nearest: float, near: o
         f"| all {count * (count + 1) // 2:,} distances | {all_of_them:.1f} s | {told[0]:.1f} s |",
         f"| the {NEIGHBOURS} nearest of each | {nearest:.1f} s | {told[1]:.1f} s |",
         "",
-        f"The nearest took {near.bounds:,} bounds by potentials and {near.solved:,} distances: means left",
-        f"{model['bounded']:.0%} of the pairs, and {model['solved']:.1f} distances were solved for every neighbour found.",
-        f"One side of a tile is {side / 1e6:.1f} MB.",
+        f"{SAMPLE} other documents told the model that means leave {model['bounded']:.0%} of the pairs and that",
+        f"{model['solved']:.1f} distances are solved for every neighbour; here it was {near.bounds / ordered:.0%} and",
+        f"{near.solved / found:.1f}: {near.bounds:,} bounds by potentials and {near.solved:,} distances.",
         "",
     ]
 
 
 def many(model: dict) -> list[str]:
     """What a million documents take."""
-    _, *size = CHECK
-    full, nearest = core_seconds(model, MANY, size)
+    count, *size = MANY
+    full, nearest = core_seconds(model, count, size)
     lines = [
-        f"### {MANY:,} documents of {size[0]} words, {size[1]} features, {size[2]} groups",
+        f"### {count:,} documents of {size[0]} words, {size[1]} features, {size[2]} groups",
         "",
         f"| | core hours | machines of {CORES} cores for a day | for a week | on disk |",
         "|---|---|---|---|---|",
     ]
     for name, spent, disk in (
-        ("all distances", full, MANY**2 * 16 / 1e12),
-        (f"the {NEIGHBOURS} nearest of each", nearest, MANY * NEIGHBOURS * 16 / 1e12),
+        ("all distances", full, count**2 * 16 / 1e12),
+        (f"the {NEIGHBOURS} nearest of each", nearest, count * NEIGHBOURS * 16 / 1e12),
     ):
         hours = spent / 3600
         machines = [hours / CORES / 24, hours / CORES / 168]
