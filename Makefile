@@ -1,5 +1,5 @@
 # Everything a fresh machine with Rust and Python needs: make demo, make test.
-.PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-capacity bench-cuda lint lint-rust lint-python docs site gallery wheel
+.PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-capacity bench-cuda lint docs site gallery wheel
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -21,7 +21,7 @@ test-python: wheel
 
 $(VENV)/ready: python/requirements.txt
 	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --requirement python/requirements.txt
+	$(PYTHON) -m pip install --quiet --no-compile --requirement python/requirements.txt
 	touch $@
 
 wheel: $(VENV)/ready
@@ -58,13 +58,9 @@ bench-python: wheel
 bench-capacity: wheel
 	$(PYTHON) benchmarks/capacity.py
 
-lint: lint-rust lint-python
-
-lint-rust:
+lint: $(VENV)/ready
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-
-lint-python: $(VENV)/ready
 	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py
 	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py
 	$(VENV)/bin/mypy

@@ -241,14 +241,18 @@ class TestTorch:
         keywords = {"batch": 96, "epochs": 5, "optimizer": optimizer, "shuffle": 0, "run_config": run, **keywords}
         return network, ray_train.torch_trainer(network, RobustOTLoss(VECTORS), data, **keywords)
 
-    def test_steps_are_those_of_one_process(self, cluster, tmp_path):
+    def test_steps_are_those_of_one_process_and_a_second_run_goes_on(self, cluster, tmp_path):
         import torch
         from robust_ot.ray_train import load_checkpoint
         from robust_ot.torch import RobustOTLoss
 
         X, y = table(rows=96)
-        network, trainer = self.trainer(on_ray(X, y), tmp_path)
+        data = on_ray(X, y)
+        self.trainer(data, tmp_path, epochs=2)[1].fit()
+        # Another run of the same name makes epochs 3 to 5 alone, with a checkpoint each.
+        network, trainer = self.trainer(data, tmp_path)
         result = trainer.fit()
+        assert len(list((tmp_path / "run").glob("checkpoint_*/"))) == 5
         optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
         loss = RobustOTLoss(VECTORS)
         for _ in range(5):
@@ -262,29 +266,6 @@ class TestTorch:
         found = load_checkpoint(result.checkpoint, torch.nn.Linear(5, 3))
         for mine, wanted in zip(found.parameters(), network.parameters(), strict=True):
             np.testing.assert_allclose(mine.detach().numpy(), wanted.detach().numpy(), rtol=0, atol=1e-6)
-
-    def test_another_run_of_the_same_name_goes_on(self, cluster, tmp_path):
-        import torch
-        from robust_ot.ray_train import load_checkpoint
-
-        data = on_ray(*table(rows=96))
-        results = []
-        for name, epochs in (("at once", 5), ("by and by", 2), ("by and by", 5)):
-            run = ray.train.RunConfig(name=name, storage_path=str(tmp_path))
-            _, trainer = self.trainer(data, tmp_path, epochs=epochs, run_config=run)
-            results.append(trainer.fit())
-        # The third made epochs 3 to 5 alone, with a checkpoint each.
-        assert len(list((tmp_path / "by and by").glob("checkpoint_*/"))) == 5
-        networks = [load_checkpoint(results[at].checkpoint, torch.nn.Linear(5, 3)) for at in (0, 2)]
-        for mine, wanted in zip(networks[1].parameters(), networks[0].parameters(), strict=True):
-            np.testing.assert_allclose(mine.detach().numpy(), wanted.detach().numpy(), rtol=0, atol=1e-6)
-
-    def test_rows_that_do_not_divide_are_left_out(self, cluster, tmp_path):
-        # Shares of 51 rows: two steps of 24 and one of 3.
-        _, trainer = self.trainer(on_ray(*table(rows=103)), tmp_path, batch=48, epochs=1, shuffle=50)
-        metrics = trainer.fit().metrics
-        assert metrics["rows"] == 102
-        assert np.isfinite(metrics["loss"])
 
     @pytest.mark.parametrize(
         ("keywords", "told"),
