@@ -21,7 +21,7 @@ test-python: wheel
 
 $(VENV)/ready: python/requirements.txt
 	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --no-compile --requirement python/requirements.txt
+	$(PYTHON) -m pip install --quiet --requirement python/requirements.txt
 	touch $@
 
 wheel: $(VENV)/ready
