@@ -1,5 +1,6 @@
 # Everything a fresh machine with Rust and Python needs: make demo, make test.
-.PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-capacity bench-cuda lint docs site gallery wheel
+.PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-capacity bench-cuda \
+	lint lint-rust lint-python docs site gallery wheel
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -58,9 +59,13 @@ bench-python: wheel
 bench-capacity: wheel
 	$(PYTHON) benchmarks/capacity.py
 
-lint: $(VENV)/ready
+lint: lint-rust lint-python
+
+lint-rust:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+lint-python: $(VENV)/ready
 	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py
 	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py
 	$(VENV)/bin/mypy

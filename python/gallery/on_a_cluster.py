@@ -38,7 +38,7 @@ def documents(count: int) -> list[np.ndarray]:
 
 def main(picture: str) -> None:
     """Train, go on, find neighbours, draw."""
-    ray.init(num_cpus=4, log_to_driver=False, logging_level=logging.ERROR)
+    ray.init("local", num_cpus=4, log_to_driver=False, logging_level=logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     X, y = samples(2000, 3)
     rows = ray.data.from_items([{"features": point, "label": label} for point, label in zip(X, y, strict=True)])

@@ -24,13 +24,11 @@ from robust_ot._metric import metric_arguments
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(ray_system):
     """Two nodes with a core each; a third may come and go."""
-    # Ray spills no byte onto a disk that is 95 % full, which says nothing of the few MB needed here.
-    spill = {"local_fs_capacity_threshold": 0.9999}
-    head = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "_system_config": spill}
-    found = Cluster(initialize_head=True, head_node_args=head)
-    found.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+    size = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
+    found = Cluster(initialize_head=True, head_node_args={**size, "_system_config": ray_system})
+    found.add_node(**size)
     ray.init(address=found.address, log_to_driver=False)
     yield found
     ray.shutdown()
@@ -100,10 +98,12 @@ def test_neighbours_where_a_task_cannot_keep_all_measures(cluster, monkeypatch):
     assert bounds > 9 * 3
 
 
-def slow(count=10):
-    """Measures whose tiles take a while."""
+@pytest.fixture(scope="module")
+def slow():
+    """Measures whose tiles take a while, and their distances."""
     rng = np.random.default_rng(2)
-    return [rng.normal(size=(90, 20)) for _ in range(count)]
+    measures = [rng.normal(size=(90, 20)) for _ in range(10)]
+    return measures, robust_ot.pairwise(measures, tol=1e-7)
 
 
 def kill_workers(name, times):
@@ -124,9 +124,8 @@ def kill_workers(name, times):
     return killed
 
 
-def test_workers_that_are_killed_lose_nothing(cluster):
-    measures = slow()
-    expected = robust_ot.pairwise(measures, tol=1e-7)
+def test_workers_that_are_killed_lose_nothing(cluster, slow):
+    measures, expected = slow
     found = []
     killer = threading.Thread(target=lambda: found.append(kill_workers("solve_tile", 2)))
     killer.start()
@@ -136,9 +135,8 @@ def test_workers_that_are_killed_lose_nothing(cluster):
     same(got, expected)
 
 
-def test_a_node_that_leaves_loses_nothing(cluster):
-    measures = slow()
-    expected = robust_ot.pairwise(measures, tol=1e-7)
+def test_a_node_that_leaves_loses_nothing(cluster, slow):
+    measures, expected = slow
     node = cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20)
     cluster.wait_for_nodes()
     leaving = threading.Timer(0.7, lambda: cluster.remove_node(node, allow_graceful=False))
@@ -148,7 +146,7 @@ def test_a_node_that_leaves_loses_nothing(cluster):
     same(got, expected)
 
 
-def test_a_driver_that_dies_goes_on_where_it_was(cluster, tmp_path):
+def test_a_driver_that_dies_goes_on_where_it_was(cluster, slow, tmp_path):
     script = textwrap.dedent("""
         import sys
         import numpy as np
@@ -174,7 +172,7 @@ def test_a_driver_that_dies_goes_on_where_it_was(cluster, tmp_path):
     again = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
     # What is on record is not done again.
     assert "going on after" in again.stderr
-    np.testing.assert_array_equal(np.load(out / "distances.npy"), robust_ot.pairwise(slow(), tol=1e-7).matrix)
+    np.testing.assert_array_equal(np.load(out / "distances.npy"), slow[1].matrix)
 
 
 def test_a_poisoned_measure_is_named_and_the_rest_is_finished(cluster):

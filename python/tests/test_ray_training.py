@@ -21,11 +21,10 @@ VECTORS = np.random.default_rng(5).normal(size=(3, 4))
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(ray_system):
     """Two nodes; cores beyond those of the workers read the data."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     size = {"num_cpus": 2, "object_store_memory": 100 * 2**20}
-    found = Cluster(initialize_head=True, head_node_args=size)
+    found = Cluster(initialize_head=True, head_node_args={**size, "_system_config": ray_system})
     found.add_node(**size)
     ray.init(address=found.address, log_to_driver=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
