@@ -1,6 +1,6 @@
 # Everything a fresh machine with Rust and Python needs: make demo, make test.
 .PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-capacity bench-cuda \
-	lint lint-rust lint-python docs site gallery wheel
+	lint lint-rust lint-python docs docs-rust site gallery wheel
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -70,8 +70,10 @@ lint-python: $(VENV)/ready
 	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py
 	$(VENV)/bin/mypy
 
-# Formulas of the Rust documentation are set by KaTeX in the browser; the site needs nothing from elsewhere.
-docs: site
+docs: site docs-rust
+
+# Its formulas are set by KaTeX in the browser; the site needs nothing from elsewhere.
+docs-rust:
 	RUSTDOCFLAGS="-D warnings --html-in-header $(CURDIR)/docs/katex.html" cargo doc --workspace --no-deps --locked
 
 site: wheel
