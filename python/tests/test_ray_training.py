@@ -266,6 +266,13 @@ class TestTorch:
         for mine, wanted in zip(found.parameters(), network.parameters(), strict=True):
             np.testing.assert_allclose(mine.detach().numpy(), wanted.detach().numpy(), rtol=0, atol=1e-6)
 
+    def test_rows_that_do_not_divide_are_left_out(self, cluster, tmp_path):
+        # Shares of 51 rows: two steps of 24 and one of 3.
+        _, trainer = self.trainer(on_ray(*table(rows=103)), tmp_path, batch=48, epochs=1, shuffle=50)
+        metrics = trainer.fit().metrics
+        assert metrics["rows"] == 102
+        assert np.isfinite(metrics["loss"])
+
     @pytest.mark.parametrize(
         ("keywords", "told"),
         [
