@@ -30,6 +30,20 @@ fn json_has_every_promised_key_and_a_true_bracket() {
 }
 
 #[test]
+fn projections_converge_on_every_day_of_the_demo() {
+    let scratch = Scratch::new();
+    let days = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
+    for day in ["2-tuesday", "3-wednesday", "4-thursday", "5-friday"] {
+        for tolerance in ["1e-4", "1e-6"] {
+            let json = scratch.json(&format!(
+                "distance {days}/1-monday.csv {days}/{day}.csv --metric srw --k 1 --tol {tolerance}"
+            ));
+            assert_eq!(json["status"], "converged", "{day} to {tolerance}: {json}");
+        }
+    }
+}
+
+#[test]
 fn values_are_those_of_the_closed_forms() {
     let scratch = Scratch::new();
     scratch.write("s.csv", "1,2\n");

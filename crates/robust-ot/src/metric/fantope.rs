@@ -89,7 +89,24 @@ mod tests {
         let along = |step: f64| prox.evaluate(&(&moment + &(&direction * step))).unwrap();
         let slope = (along(1e-5).value - along(-1e-5).value) / 2e-5;
         assert_abs_diff_eq!(slope, inner(&worst.metric, &direction), epsilon = 1e-7);
-        let turn = (along(1e-5).metric - along(-1e-5).metric) / 2e-5;
-        assert_abs_diff_eq!(prox.curvature(&worst).apply(&direction), turn, epsilon = 1e-6);
+    }
+
+    #[test]
+    fn the_curvature_is_the_derivative_of_the_maximiser() {
+        // With so many eigenvalues at zero.
+        for (step, zeros) in [(3.0, 2), (0.3, 0)] {
+            let moment = metric(5, 3);
+            let prox = Proximal { k: 2, centre: Array2::eye(5) * 0.4, step };
+            let worst = prox.evaluate(&moment).unwrap();
+            let spectrum = Eigen::new(&worst.metric).unwrap().values;
+            assert_eq!(spectrum.iter().filter(|w| w.abs() < 1e-12).count(), zeros);
+            let directions: Vec<_> = (4..8).map(|seed| metric(5, seed)).collect();
+            let gram = prox.curvature(&worst).gram(&directions);
+            let turns = Array2::from_shape_fn(gram.dim(), |(i, j)| {
+                let along = |by: f64| prox.evaluate(&(&moment + &(&directions[j] * by))).unwrap().metric;
+                inner(&directions[i], &((along(1e-6) - along(-1e-6)) / 2e-6))
+            });
+            assert_abs_diff_eq!(gram, turns, epsilon = 1e-6 * step.max(1.0));
+        }
     }
 }

@@ -95,14 +95,16 @@ proptest! {
     fn the_curvature_is_the_derivative_of_the_metric(size in 1usize..6, seed in 0u64..10_000) {
         // Away from singular matrices, where differences of the Schatten norms lose their digits.
         let moment = random_psd(size, seed) + Array2::<f64>::eye(size) * 0.1;
-        let direction = random_psd(size, seed + 1);
+        let directions: Vec<_> = (1..4).map(|other| random_psd(size, seed + other)).collect();
         for set in sets(size, seed).into_iter().filter(|set| set.fantope().is_none()) {
             let worst = set.worst_case(&moment).unwrap();
-            let at = |step: f64| set.worst_case(&(&moment + &(&direction * step))).unwrap().metric;
-            let turn = (at(1e-6) - at(-1e-6)) / 2e-6;
-            let expected = set.curvature(&moment, &worst).apply(&direction);
-            let size = expected.iter().fold(1.0_f64, |top, x| top.max(x.abs()));
-            assert_abs_diff_eq!(turn / size, expected / size, epsilon = 1e-3);
+            let gram = set.curvature(&moment, &worst).gram(&directions);
+            let turns = Array2::from_shape_fn(gram.dim(), |(i, j)| {
+                let at = |step: f64| set.worst_case(&(&moment + &(&directions[j] * step))).unwrap().metric;
+                inner(&directions[i], &((at(1e-6) - at(-1e-6)) / 2e-6))
+            });
+            let size = gram.iter().fold(1.0_f64, |top, x| top.max(x.abs()));
+            assert_abs_diff_eq!(turns / size, gram / size, epsilon = 1e-3);
         }
     }
 

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use ndarray::{Array1, Array2, Axis};
 
 use crate::displacement::Displacements;
-use crate::linalg::inner;
 use crate::transport::{CostRows, EntropicPlan, PlanEntry};
+
+/// Calls for which a vertex without weight is kept. Where h has corners, the vertices around one take turns: without this
+/// they would have to be found again and again.
+const IDLE: usize = 10;
 
 /// Units of rounding that adding and taking away a change costs, for two sides of a symmetric matrix.
 const CANCELLATION: f64 = 8.0 * f64::EPSILON;
@@ -79,6 +82,8 @@ pub(super) enum VertexPlan {
 pub(super) struct ActiveSet {
     pub(super) vertices: Vec<Arc<Vertex>>,
     pub(super) weights: Vec<f64>,
+    /// Calls since each vertex had weight.
+    idle: Vec<usize>,
 }
 
 impl ActiveSet {
@@ -92,6 +97,7 @@ impl ActiveSet {
             return place;
         }
         self.weights.push(if self.vertices.is_empty() { 1.0 } else { 0.0 });
+        self.idle.push(0);
         self.vertices.push(Arc::new(vertex));
         self.vertices.len() - 1
     }
@@ -103,11 +109,33 @@ impl ActiveSet {
         self.drop_weightless();
     }
 
+    /// The vertices that carry weight.
+    pub(super) fn carrying(&self) -> Self {
+        let mut carrying = self.clone();
+        carrying.drop_weightless();
+        carrying
+    }
+
+    /// Forgets vertices that have carried no weight for long.
+    pub(super) fn drop_idle(&mut self) {
+        for (idle, &weight) in self.idle.iter_mut().zip(&self.weights) {
+            *idle = if weight > 0.0 { 0 } else { *idle + 1 };
+        }
+        self.retain(|_, idle| idle <= IDLE);
+    }
+
     /// Forgets vertices that carry no weight.
-    pub(super) fn drop_weightless(&mut self) {
-        let mut weights = self.weights.iter();
-        self.vertices.retain(|_| weights.next().is_some_and(|&w| w > 0.0));
-        self.weights.retain(|&w| w > 0.0);
+    fn drop_weightless(&mut self) {
+        self.retain(|weight, _| weight > 0.0);
+    }
+
+    /// Keeps what its weight and its idle time speak for.
+    fn retain(&mut self, keep: impl Fn(f64, usize) -> bool) {
+        let kept: Vec<usize> =
+            (0..self.weights.len()).filter(|&i| keep(self.weights[i], self.idle[i])).collect();
+        self.vertices = kept.iter().map(|&i| self.vertices[i].clone()).collect();
+        self.weights = kept.iter().map(|&i| self.weights[i]).collect();
+        self.idle = kept.iter().map(|&i| self.idle[i]).collect();
     }
 
     /// What rounding of moments may cost under a metric.
@@ -137,11 +165,6 @@ impl ActiveSet {
     /// Σ w_i Ω(γ_i) ≥ Ω(γ), by convexity.
     pub(super) fn entropy_bound(&self) -> f64 {
         self.vertices.iter().zip(&self.weights).map(|(vertex, w)| w * vertex.entropy).sum()
-    }
-
-    /// ⟨V_i, M⟩ + λ Ω_i: the slope of the objective in every weight.
-    pub(super) fn slopes(&self, metric: &Array2<f64>, entropy: f64) -> Array1<f64> {
-        self.vertices.iter().map(|vertex| inner(&vertex.moment, metric) + entropy * vertex.entropy).collect()
     }
 
     /// The plan, written out.

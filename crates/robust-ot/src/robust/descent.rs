@@ -101,9 +101,11 @@ impl<'a> Descent<'a> {
             Solver::Classic => active.step_towards(place, 2.0 / (history.len() as f64 + 2.0)),
             Solver::LineSearch => {
                 let found = &active.vertices[place];
-                let direction = &found.moment - &active.moment();
+                let moment = active.moment();
+                let direction = &found.moment - &moment;
                 let extra = *entropy * (found.entropy - active.entropy_bound());
-                let theta = line_search(model, &active.moment(), &direction, extra, LINE_ACCURACY)?;
+                let start = (&moment, model.evaluate(&moment)?);
+                let (theta, _) = line_search(model, start, &direction, extra, LINE_ACCURACY)?;
                 active.step_towards(place, theta);
             }
             Solver::Auto | Solver::Corrective => {
@@ -111,7 +113,7 @@ impl<'a> Descent<'a> {
                     active.add(vertex);
                 });
                 correct(active, model, *entropy, CORRECTION * model.outlook(bounds.gap(), self.promise))?;
-                active.drop_weightless();
+                active.drop_idle();
             }
         }
 
@@ -127,7 +129,7 @@ impl<'a> Descent<'a> {
             *best = Best {
                 value: worst.value + bound,
                 scale: inner(&worst.metric, &moment).max(NEGLIGIBLE * *entropy),
-                active: active.clone(),
+                active: active.carrying(),
             };
         }
         bounds.set_value(best.value);

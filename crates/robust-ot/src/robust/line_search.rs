@@ -5,51 +5,59 @@ use ndarray::Array2;
 use super::model::Model;
 use crate::error::{Error, Result};
 use crate::linalg::inner;
+use crate::metric::WorstCase;
 
 /// Evaluations after which the bracket is as small as it gets; every second one halves it at least.
 const MAX_EVALUATIONS: usize = 100;
 
-/// The step θ at which the slope has fallen to `accuracy` times its start. `extra` is the slope of the linear part.
+/// The step θ at which the slope has fallen to `accuracy` times its start, and the worst case there. `worst` is the one at
+/// θ = 0, `extra` the slope of the linear part.
 ///
 /// The function is convex, so its slope grows; a point where h is not representable lies too far out.
 pub(super) fn line_search(
     model: &Model,
-    moment: &Array2<f64>,
+    (moment, worst): (&Array2<f64>, WorstCase),
     direction: &Array2<f64>,
     extra: f64,
     accuracy: f64,
-) -> Result<f64> {
-    let slope = |theta: f64| match model.evaluate(&(moment + &(direction * theta))) {
-        Ok(worst) => Ok(inner(&worst.metric, direction) + extra),
-        Err(Error::Overflow { .. } | Error::Range { .. }) => Ok(f64::INFINITY),
+) -> Result<(f64, WorstCase)> {
+    let slope_of = |worst: &WorstCase| inner(&worst.metric, direction) + extra;
+    let evaluate = |theta: f64| match model.evaluate(&(moment + &(direction * theta))) {
+        Ok(worst) => Ok(Some(worst)),
+        Err(Error::Overflow { .. } | Error::Range { .. }) => Ok(None),
         Err(other) => Err(other),
     };
-    let start = slope(0.0)?;
+    let start = slope_of(&worst);
     if start >= 0.0 {
-        return Ok(0.0);
+        return Ok((0.0, worst));
     }
     let enough = accuracy * start.abs();
-    let end = slope(1.0)?;
-    if end <= enough {
-        return Ok(1.0);
-    }
+    let end = match evaluate(1.0)? {
+        Some(worst) if slope_of(&worst) <= enough => return Ok((1.0, worst)),
+        worst => worst.map_or(f64::INFINITY, |worst| slope_of(&worst)),
+    };
     let (mut low, mut at_low, mut high, mut at_high) = (0.0, start, 1.0, end);
+    let mut worst_at_low = worst;
     for evaluation in 0..MAX_EVALUATIONS {
         // Secant and bisection in turn: fast near the root, and never slower than half of bisection.
         let secant =
             if at_high.is_finite() && evaluation % 2 == 0 { at_low / (at_low - at_high) } else { 0.5 };
         let theta = low + (high - low) * secant.clamp(0.01, 0.99);
-        let at = slope(theta)?;
+        let Some(worst) = evaluate(theta)? else {
+            (high, at_high) = (theta, f64::INFINITY);
+            continue;
+        };
+        let at = slope_of(&worst);
         if at.abs() <= enough || high - low <= f64::EPSILON {
-            return Ok(theta);
+            return Ok((theta, worst));
         }
         if at < 0.0 {
-            (low, at_low) = (theta, at);
+            (low, at_low, worst_at_low) = (theta, at, worst);
         } else {
             (high, at_high) = (theta, at);
         }
     }
-    Ok(low)
+    Ok((low, worst_at_low))
 }
 
 #[cfg(test)]
@@ -66,9 +74,11 @@ mod tests {
             let model = Model::new(&set, true, &array![[1.0, 0.0], [0.0, 1.0]]);
             // From diag(1, 0.1) towards diag(0, 1): the norm is least where both entries agree.
             let (from, direction) = (array![[1.0, 0.0], [0.0, 0.1]], array![[-1.0, 0.0], [0.0, 0.9]]);
-            let theta = line_search(&model, &from, &direction, 0.0, 1e-9).unwrap();
-            let at = set.worst_case(&(&from + &(&direction * theta))).unwrap();
+            let start = set.evaluate(&from).unwrap();
+            let (theta, at) = line_search(&model, (&from, start), &direction, 0.0, 1e-9).unwrap();
             assert!(inner(&at.metric, &direction).abs() <= 1e-8, "k = {k}: θ = {theta}");
+            let again = set.worst_case(&(&from + &(&direction * theta))).unwrap();
+            assert_eq!(at.metric, again.metric);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The robust problem and its solvers.
 
 mod active;
+mod cholesky;
 mod corpus;
 mod corrective;
 mod descent;
@@ -15,6 +16,7 @@ mod pairs;
 mod problem;
 mod screen;
 mod settings;
+mod simplex_qp;
 mod solution;
 mod span;
 mod status;

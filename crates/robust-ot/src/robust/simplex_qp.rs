@@ -1,0 +1,197 @@
+//! $\min_{w \in \Delta}\ \langle g, w - w_0\rangle + \tfrac12 (w - w_0)^\top H (w - w_0)$ by active sets: the weights that
+//! may be positive move to the minimum over their affine hull; one that would turn negative on the way stops them and
+//! leaves; at the minimum, the one that lowers the value fastest comes in.
+
+use ndarray::{Array1, Array2};
+
+use super::cholesky::Cholesky;
+
+/// H is positive semi-definite; this part of its largest diagonal entry, added to the diagonal, makes it definite.
+const RIDGE: f64 = 1e-13;
+/// Changes of the active set for every weight there is. Each weight comes and goes a few times at most, but for ties.
+const CHANGES: usize = 20;
+
+/// The weights at which no other promises to lower the value by more than `tolerance`.
+pub(super) fn simplex_qp(
+    slopes: &Array1<f64>,
+    hessian: &Array2<f64>,
+    start: &[f64],
+    tolerance: f64,
+) -> Vec<f64> {
+    let mut weights = start.to_vec();
+    let mut gradient = slopes.to_vec();
+    let largest = hessian.diag().fold(0.0_f64, |top, &x| top.max(x));
+    if largest <= 0.0 {
+        // Linear.
+        weights.fill(0.0);
+        weights[lowest(&gradient)] = 1.0;
+        return weights;
+    }
+    // K = H + c11ᵀ differs from H by a constant on the simplex, and is definite where H is along the face.
+    let entry = |i: usize, j: usize| hessian[[i, j]] + largest + if i == j { RIDGE * largest } else { 0.0 };
+    let mut face: Vec<usize> = Vec::new();
+    let mut factor = Cholesky::default();
+    for i in (0..start.len()).filter(|&i| start[i] > 0.0) {
+        factor.append(face.iter().map(|&j| entry(i, j)), entry(i, i));
+        face.push(i);
+    }
+    let mut entered = None;
+    for _ in 0..CHANGES * start.len() {
+        let step = to_minimum(&factor, face.iter().map(|&i| gradient[i]));
+        let limit = |at: usize| weights[face[at]] / -step[at];
+        let shrinking = (0..face.len()).filter(|&at| step[at] < 0.0);
+        let first = shrinking.min_by(|&a, &b| limit(a).total_cmp(&limit(b)));
+        let blocking = first.filter(|&at| limit(at) < 1.0);
+        let length = blocking.map_or(1.0, limit);
+        for (&i, s) in face.iter().zip(&step) {
+            // Of two that reach zero together, rounding may leave one below it.
+            weights[i] = (weights[i] + length * s).max(0.0);
+        }
+        for (row, g) in hessian.rows().into_iter().zip(&mut gradient) {
+            *g += length * face.iter().zip(&step).map(|(&j, s)| row[j] * s).sum::<f64>();
+        }
+        if let Some(at) = blocking {
+            let gone = face.remove(at);
+            factor.remove(at);
+            weights[gone] = 0.0;
+            // Only rounding sends away at once what would lower the value.
+            if entered == Some(gone) && length == 0.0 {
+                break;
+            }
+            continue;
+        }
+        let mean: f64 = weights.iter().zip(&gradient).map(|(w, g)| w * g).sum();
+        let next = lowest(&gradient);
+        if mean - gradient[next] <= tolerance || face.contains(&next) {
+            break;
+        }
+        factor.append(face.iter().map(|&j| entry(next, j)), entry(next, next));
+        face.push(next);
+        entered = Some(next);
+    }
+    weights
+}
+
+/// The place of the least number.
+fn lowest(numbers: &[f64]) -> usize {
+    (0..numbers.len()).min_by(|&i, &j| numbers[i].total_cmp(&numbers[j])).unwrap_or(0)
+}
+
+/// The step p with K p = ν1 − g and 1ᵀp = 0: to the minimum over the affine hull of a face.
+fn to_minimum(factor: &Cholesky, gradient: impl ExactSizeIterator<Item = f64> + Clone) -> Vec<f64> {
+    // ν makes up for whatever all slopes have in common; the less that is, the less rounding is left of it.
+    let mean = gradient.clone().sum::<f64>() / gradient.len() as f64;
+    let mut step: Vec<f64> = gradient.map(|g| mean - g).collect();
+    let mut ones = vec![1.0; step.len()];
+    factor.solve(&mut step);
+    factor.solve(&mut ones);
+    let nu = -step.iter().sum::<f64>() / ones.iter().sum::<f64>();
+    step.iter_mut().zip(&ones).for_each(|(s, one)| *s += nu * one);
+    step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{matrix, rng};
+
+    /// ⟨g, w − w₀⟩ + ½ (w − w₀)ᵀ H (w − w₀) and its gradient.
+    fn value(
+        slopes: &Array1<f64>,
+        hessian: &Array2<f64>,
+        start: &[f64],
+        weights: &[f64],
+    ) -> (f64, Array1<f64>) {
+        let moved: Array1<f64> = weights.iter().zip(start).map(|(w, s)| w - s).collect();
+        let turned = hessian.dot(&moved);
+        (slopes.dot(&moved) + 0.5 * moved.dot(&turned), slopes + &turned)
+    }
+
+    /// Slopes, a Hessian of some rank between rows that differ by `spread` only, and weights to start from.
+    fn draw(count: usize, rank: usize, spread: f64, seed: u64) -> (Array1<f64>, Array2<f64>, Vec<f64>) {
+        let mut rng = rng(seed);
+        let common = matrix(1, rank, &mut rng);
+        let rows = common + matrix(count, rank, &mut rng) * spread;
+        let slopes = matrix(1, count, &mut rng).row(0).to_owned() * spread;
+        let mut start = vec![0.0; count];
+        let carriers = 1 + seed as usize % count;
+        start[..carriers].fill(1.0 / carriers as f64);
+        (slopes, rows.dot(&rows.t()), start)
+    }
+
+    #[test]
+    fn no_weight_promises_more_however_flat_the_program_is() {
+        for seed in 0..200 {
+            for (count, rank, spread) in
+                [(1, 1, 1.0), (6, 6, 1.0), (40, 5, 1.0), (60, 10, 1e-3), (30, 40, 1e-5)]
+            {
+                let (slopes, hessian, start) = draw(count, rank, spread, seed);
+                let weights = simplex_qp(&slopes, &hessian, &start, 1e-9 * spread);
+                assert!(weights.iter().all(|&w| w >= 0.0));
+                assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+                let (_, gradient) = value(&slopes, &hessian, &start, &weights);
+                let mean: f64 = weights.iter().zip(&gradient).map(|(w, g)| w * g).sum();
+                let promised = mean - gradient[lowest(&gradient.to_vec())];
+                assert!(promised <= 1e-6 * spread, "{count} weights, rank {rank}, seed {seed}: {promised:e}");
+            }
+        }
+    }
+
+    /// The least value over all faces, each solved by its own equations.
+    fn over_all_faces(slopes: &Array1<f64>, hessian: &Array2<f64>, start: &[f64]) -> f64 {
+        let count = start.len();
+        let mut least = f64::INFINITY;
+        for face in 1_usize..1 << count {
+            let face: Vec<usize> = (0..count).filter(|i| face >> i & 1 == 1).collect();
+            // On the face w = e_0 + Σ x_a (e_a − e_0).
+            let along = |a: usize| {
+                let mut weights = vec![0.0; count];
+                weights[face[a]] = 1.0;
+                weights[face[0]] -= 1.0;
+                Array1::from_vec(weights)
+            };
+            let mut corner = vec![0.0; count];
+            corner[face[0]] = 1.0;
+            let (_, gradient) = value(slopes, hessian, start, &corner);
+            let edges: Vec<_> = (1..face.len()).map(along).collect();
+            let system = Array2::from_shape_fn((edges.len(), edges.len()), |(a, b)| {
+                edges[a].dot(&hessian.dot(&edges[b]))
+            });
+            let right: Vec<f64> = edges.iter().map(|edge| -edge.dot(&gradient)).collect();
+            let Some(x) = crate::linalg::solve_positive(&system, &right) else { continue };
+            let mut weights = Array1::from_vec(corner);
+            edges.iter().zip(&x).for_each(|(edge, &x)| weights.scaled_add(x, edge));
+            if weights.iter().all(|&w| w >= 0.0) {
+                least = least.min(value(slopes, hessian, start, &weights.to_vec()).0);
+            }
+        }
+        least
+    }
+
+    #[test]
+    fn the_value_is_the_least_over_all_faces() {
+        for seed in 0..200 {
+            let (slopes, hessian, start) = draw(6, 7, 1.0, seed);
+            let weights = simplex_qp(&slopes, &hessian, &start, 0.0);
+            let (found, _) = value(&slopes, &hessian, &start, &weights);
+            let least = over_all_faces(&slopes, &hessian, &start);
+            assert!((found - least).abs() <= 1e-10 * (1.0 + least.abs()), "seed {seed}: {found} {least}");
+        }
+    }
+
+    #[test]
+    fn equal_slopes_move_little_weight_however_flat_the_program_is() {
+        for seed in 0..50 {
+            let (_, hessian, _) = draw(5, 3, 1.0, seed);
+            let (slopes, start) = (Array1::from_elem(5, 0.3), [0.2; 5]);
+            let weights = simplex_qp(&slopes, &(hessian * 1e-32), &start, 0.0);
+            weights.iter().for_each(|w| assert!((w - 0.2).abs() < 1e-12, "seed {seed}: {weights:?}"));
+        }
+    }
+
+    #[test]
+    fn a_linear_program_ends_in_its_best_corner() {
+        let slopes = ndarray::array![0.3, -0.2, 0.1];
+        assert_eq!(simplex_qp(&slopes, &Array2::zeros((3, 3)), &[1.0, 0.0, 0.0], 0.0), [0.0, 1.0, 0.0]);
+    }
+}
