@@ -111,6 +111,33 @@ fn gradients_are_those_of_finite_differences() {
 }
 
 #[test]
+fn gradients_see_labels_that_next_to_nothing_goes_to() {
+    // Weak entropy: most shares of a plan are below 1e-10, and still their logarithms are in the gradient.
+    let targets = Targets::new(L, [[0, 5]]).unwrap();
+    let grouping = Grouping::contiguous(D, 2).unwrap();
+    for seed in 0..40 {
+        let (vectors, logs) = (vectors(L, D, seed), log_predictions(1, L, seed + 1));
+        let settings = LossSettings { tolerance: 1e-8, ..converged(MetricSet::P { k: 1 }, 0.02) };
+        let loss = RobustLoss::new(&vectors, &grouping, settings).unwrap();
+        let gradient = loss.loss_gradient(logs.view(), &targets).unwrap().gradients;
+        for (from, to) in [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6)] {
+            let moved = |by: f64| {
+                let mut logs = logs.clone();
+                logs[[0, from]] = (logs[[0, from]].exp() - by).ln();
+                logs[[0, to]] = (logs[[0, to]].exp() + by).ln();
+                loss.loss_gradient(logs.view(), &targets).unwrap().losses[0]
+            };
+            let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            let expected = gradient[[0, to]] - gradient[[0, from]];
+            assert!(
+                (slope - expected).abs() <= 2e-3,
+                "seed {seed}, {from} to {to}: {expected} is not {slope}"
+            );
+        }
+    }
+}
+
+#[test]
 fn one_label_has_its_closed_form() {
     let (vectors, logs) = (vectors(L, D, 5), log_predictions(4, L, 6));
     let targets = Targets::new(L, [[0], [3], [3], [6]]).unwrap();

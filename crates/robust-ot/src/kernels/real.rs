@@ -22,6 +22,8 @@ pub trait Real:
 {
     /// The name in messages.
     const NAME: &'static str;
+    /// From one to the next number.
+    const EPSILON: f64;
 
     /// The nearest number of this kind.
     fn nearest(x: f64) -> Self;
@@ -29,6 +31,7 @@ pub trait Real:
 
 impl Real for f64 {
     const NAME: &'static str = "f64";
+    const EPSILON: f64 = f64::EPSILON;
 
     fn nearest(x: f64) -> Self {
         x
@@ -37,6 +40,7 @@ impl Real for f64 {
 
 impl Real for f32 {
     const NAME: &'static str = "f32";
+    const EPSILON: f64 = f32::EPSILON as f64;
 
     fn nearest(x: f64) -> Self {
         x as f32

@@ -13,6 +13,9 @@ use crate::kernels::Real;
 use crate::linalg::{inner, product_into, row as row_of};
 use crate::metric::{Room, WorstCase};
 
+/// A gap of so many units of rounding is none.
+const ROUNDING: f64 = 8.0;
+
 /// The rows `first..first + rows` of a batch.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a, T> {
@@ -46,6 +49,8 @@ pub(super) struct Chunk<T> {
     square: Vec<T>,
     plan: Plan<T>,
     found: Plan<T>,
+    /// Whether the plan found promises no more than the row's own.
+    settled: Vec<bool>,
     here: Vec<Measured>,
     there: Vec<Measured>,
     probe: Option<Measured>,
@@ -119,6 +124,8 @@ impl<T: Real> Chunk<T> {
         gradients: &mut [T],
     ) -> Result<()> {
         self.predict(rows);
+        self.settled.clear();
+        self.settled.resize(rows.count(), false);
         if rows.line_count() == rows.count() {
             // One label a row: Π(h, e_c) has one plan.
             self.lines.clear();
@@ -142,7 +149,10 @@ impl<T: Real> Chunk<T> {
             T::add_own(gradient, T::nearest(entropy), log_prediction);
             let span = rows.span(row, width);
             let lines = self.lines[span.clone()].chunks_exact(width);
-            for (costs, logs) in lines.zip(self.plan.logs[span].chunks_exact(width)) {
+            // Where next to nothing is moved, only the logarithms of the plan found go with this metric's costs.
+            let fits = self.settled[row] && rows.settings.oracle() == entropy;
+            let plan = if fits { &self.found } else { &self.plan };
+            for (costs, logs) in lines.zip(plan.logs[span].chunks_exact(width)) {
                 T::add_own(gradient, T::nearest(share), costs);
                 T::add_own(gradient, T::nearest(share * entropy), logs);
             }
@@ -182,27 +192,19 @@ impl<T: Real> Chunk<T> {
 
     /// Frank-Wolfe on all rows. The first plan is that of the first metric, which is the same for all.
     fn frank_wolfe(&mut self, rows: Rows<T>) -> Result<()> {
-        let LossSettings { entropy, frank_wolfe, tolerance, .. } = *rows.settings;
         self.first_costs(rows);
         self.oracle(rows, Which::Here);
         measure(rows, self.parts(Which::Here))?;
-        for _ in 1..frank_wolfe {
+        for _ in 1..rows.settings.frank_wolfe {
             if rows.interrupted() {
                 break;
             }
             self.costs(rows);
             self.oracle(rows, Which::There);
             measure(rows, self.parts(Which::There))?;
-            let gap = |(here, there): (&Measured, &Measured)| {
-                let metric = &here.worst.metric;
-                let scale = inner(metric, &here.moment);
-                let descent = scale - inner(metric, &there.moment) + entropy * (here.entropy - there.entropy);
-                descent / scale.max(f64::MIN_POSITIVE)
-            };
-            if self.here.iter().zip(&self.there).take(rows.count()).map(gap).all(|gap| gap <= tolerance) {
+            if !self.step(rows)? {
                 break;
             }
-            self.step(rows)?;
             let predictions = self.predictions.chunks_exact(rows.width());
             self.lines.clear();
             self.lines.extend_from_slice(&self.plan.shares);
@@ -290,9 +292,11 @@ impl<T: Real> Chunk<T> {
         }
     }
 
-    /// Moves every plan towards the one found, as far as the objective falls.
-    fn step(&mut self, rows: Rows<T>) -> Result<()> {
+    /// Moves every plan towards the one found, as far as the objective falls; says whether any had to.
+    fn step(&mut self, rows: Rows<T>) -> Result<bool> {
         let Labels { size, set, .. } = rows.labels;
+        let LossSettings { entropy, tolerance, .. } = *rows.settings;
+        let (mut any, least) = (false, tolerance.max(ROUNDING * T::EPSILON));
         let width = rows.width();
         let Measured { moment: direction, worst: probe, .. } =
             self.probe.get_or_insert_with(|| Measured::room(*size));
@@ -301,6 +305,11 @@ impl<T: Real> Chunk<T> {
                 continue;
             }
             let span = rows.span(row, width);
+            self.settled[row] = relative_gap(&self.here[row], &self.there[row], entropy) <= least;
+            if self.settled[row] {
+                continue;
+            }
+            any = true;
             let (from, to) = (&self.here[row].moment, &mut self.there[row].moment);
             direction.assign(to);
             *direction -= from;
@@ -311,12 +320,12 @@ impl<T: Real> Chunk<T> {
                 to.scaled_add(theta, direction);
                 set.evaluate_into(to, probe, &mut self.room)?;
                 let omega = entropy_slope(prediction, shares, found.0, theta);
-                Ok(inner(&probe.metric, direction) + rows.settings.entropy * omega)
+                Ok(inner(&probe.metric, direction) + entropy * omega)
             })?;
             let plan = (&mut self.plan.shares[span.clone()], &mut self.plan.logs[span]);
             mix(plan, found, theta);
         }
-        Ok(())
+        Ok(any)
     }
 
     fn parts(&mut self, which: Which) -> Parts<'_, T> {
@@ -343,6 +352,14 @@ impl<T: Real> Chunk<T> {
 enum Which {
     Here,
     There,
+}
+
+/// What going to another plan promises, against the cost of this one.
+fn relative_gap(here: &Measured, there: &Measured, entropy: f64) -> f64 {
+    let metric = &here.worst.metric;
+    let scale = inner(metric, &here.moment);
+    let descent = scale - inner(metric, &there.moment) + entropy * (here.entropy - there.entropy);
+    descent / scale.max(f64::MIN_POSITIVE)
 }
 
 /// What measuring a plan reads and writes.
