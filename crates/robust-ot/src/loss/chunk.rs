@@ -150,7 +150,7 @@ impl<T: Real> Chunk<T> {
             let span = rows.span(row, width);
             let lines = self.lines[span.clone()].chunks_exact(width);
             // Where next to nothing is moved, only the logarithms of the plan found go with this metric's costs.
-            let fits = self.settled[row] && rows.settings.oracle() == entropy;
+            let fits = self.settled[row] && rows.settings.oracle().to_bits() == entropy.to_bits();
             let plan = if fits { &self.found } else { &self.plan };
             for (costs, logs) in lines.zip(plan.logs[span].chunks_exact(width)) {
                 T::add_own(gradient, T::nearest(share), costs);
