@@ -42,6 +42,23 @@ fn exact_plans_converge_for_every_number_of_directions() {
 }
 
 #[test]
+fn sets_next_to_one_with_corners_converge_on_points_with_ties() {
+    let sets = [3e-3, 1e-3, 1e-4, 1e-5, 1e-6].map(|lambda| MetricSet::Features { lambda });
+    let sets: Vec<_> =
+        sets.into_iter().chain([MetricSet::P { k: 1000 }, MetricSet::Rkp { rho: 1e4 }]).collect();
+    for seed in 0..20 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut grid = || Measure::uniform(normal(20, 6, &mut rng).mapv(f64::round)).unwrap();
+        let (source, target) = (grid(), grid());
+        for set in &sets {
+            let problem = Problem::new(&source, &target, set.clone()).unwrap();
+            let Solution { status, relative_gap, .. } = solve(&problem, 1e-4);
+            assert_eq!(status, Status::Converged, "seed {seed}, {set}: {relative_gap:e}");
+        }
+    }
+}
+
+#[test]
 fn entropic_plans_converge_from_strong_to_weak_entropy() {
     let (source, target) = clouds(0);
     for entropy in [1.0, 0.1, 0.01] {

@@ -49,7 +49,7 @@ pub(super) struct Chunk<T> {
     square: Vec<T>,
     plan: Plan<T>,
     found: Plan<T>,
-    /// Whether the plan found promises no more than the row's own.
+    /// Whether the plan found is worth as much as the row's own.
     settled: Vec<bool>,
     here: Vec<Measured>,
     there: Vec<Measured>,
@@ -305,8 +305,10 @@ impl<T: Real> Chunk<T> {
                 continue;
             }
             let span = rows.span(row, width);
-            self.settled[row] = relative_gap(&self.here[row], &self.there[row], entropy) <= least;
-            if self.settled[row] {
+            let gap = relative_gap(&self.here[row], &self.there[row], entropy);
+            // Far below zero it means that the plan found is not the optimal one either.
+            self.settled[row] = gap.abs() <= least;
+            if gap <= least {
                 continue;
             }
             any = true;

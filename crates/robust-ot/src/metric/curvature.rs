@@ -5,18 +5,19 @@ use faer::{Mat, Side};
 use ndarray::{Array1, Array2, Axis, s};
 use rayon::prelude::*;
 
-use crate::linalg::{Eigen, flat, inner, product};
+use crate::linalg::{Eigen, inner, product};
 
-/// The second derivative of a support function, as a quadratic form.
+/// The second derivative of a support function as a sum of squares, ⟨D, ∇²h[D]⟩ = Σ scale∘D′∘D′ for some D′ linear in D: what
+/// is left of it by rounding is not negative, however much D and D′ differ.
 #[derive(Debug)]
 pub(crate) enum Curvature {
     /// h is linear here.
     Zero,
-    /// scale∘D − c·m⟨m, D⟩.
-    Entrywise { scale: Array2<f64>, less: Option<(f64, Array2<f64>)> },
-    /// The same in the eigenbasis of V, with m on the diagonal.
-    Spectral { eigen: Eigen, scale: Array2<f64>, less: Option<(f64, Array1<f64>)> },
-    /// M∘(D/λ + v ⊕ v) with (I + M) v = −(M∘D/λ)1, which keeps the row sums.
+    /// D′ = D − x⟨m, D⟩ for the x and m in `less`, where ⟨m, x⟩ = 1 and m is along scale∘x.
+    Entrywise { scale: Array2<f64>, less: Option<(Array2<f64>, Array2<f64>)> },
+    /// The same in the eigenbasis of V, with x and m on the diagonal.
+    Spectral { eigen: Eigen, scale: Array2<f64>, less: Option<(Array1<f64>, Array1<f64>)> },
+    /// D′ = D + λ(v ⊕ v) with (I + M) v = −(M∘D/λ)1, which keeps the row sums, and M/λ for a scale.
     Scaling { metric: Array2<f64>, lambda: f64, factor: Option<Llt<f64>> },
 }
 
@@ -34,64 +35,65 @@ impl Curvature {
     pub(crate) fn gram(&self, directions: &[Array2<f64>]) -> Array2<f64> {
         match self {
             Self::Zero => Array2::zeros((directions.len(), directions.len())),
-            Self::Entrywise { scale, less } => {
-                let along =
-                    less.as_ref().map(|(c, m)| (*c, directions.iter().map(|d| inner(m, d)).collect()));
-                weighted(&stacked(directions), flat(scale), along)
-            }
+            Self::Entrywise { scale, less } => match less {
+                None => weighted(directions, scale),
+                Some((x, m)) => {
+                    let seen: Vec<_> = directions.par_iter().map(|d| d - x * inner(m, d)).collect();
+                    weighted(&seen, scale)
+                }
+            },
             Self::Spectral { eigen, scale, less } => {
                 let still = still(scale);
-                let moving = |d: &Array2<f64>| eigen.rotate_from(still, d);
+                let moving = |direction: &Array2<f64>| {
+                    let mut seen = eigen.rotate_from(still, direction);
+                    if let Some((x, m)) = less {
+                        let mut square = seen.slice_mut(s![.., still..]);
+                        let along = m.slice(s![still..]).dot(&square.diag());
+                        square.diag_mut().scaled_add(-along, &x.slice(s![still..]));
+                    }
+                    seen
+                };
                 let seen: Vec<_> = directions.par_iter().map(moving).collect();
-                let along = less.as_ref().map(|(c, m)| {
-                    let m = m.slice(s![still..]);
-                    (*c, seen.iter().map(|d| m.dot(&d.slice(s![.., still..]).diag())).collect())
-                });
                 // What a row that moves has in common with one that does not is there once, for two halves.
                 let mut scale = scale.slice(s![still.., ..]).to_owned();
                 scale.slice_mut(s![.., ..still]).mapv_inplace(|x| 2.0 * x);
-                weighted(&stacked(&seen), flat(&scale), along)
+                weighted(&seen, &scale)
             }
             Self::Scaling { metric, lambda, factor } => {
-                let turn = |d: &Array2<f64>| turn_scaling(metric, *lambda, factor.as_ref(), d);
-                let turned: Vec<_> = directions.par_iter().map(turn).collect();
-                product(stacked(directions).view(), stacked(&turned).t())
+                let keep = |d: &Array2<f64>| keep_rows(metric, *lambda, factor.as_ref(), d);
+                let seen: Vec<_> = directions.par_iter().map(keep).collect();
+                weighted(&seen, &(metric / *lambda))
             }
         }
     }
 }
 
-/// M∘(D/λ + v ⊕ v), with the v that keeps the row sums.
-fn turn_scaling(
+/// D + λ(v ⊕ v), with the v at which M∘(D/λ + v ⊕ v) has no row sums.
+fn keep_rows(
     metric: &Array2<f64>,
     lambda: f64,
     factor: Option<&Llt<f64>>,
     direction: &Array2<f64>,
 ) -> Array2<f64> {
-    let mut turned = metric * direction / lambda;
-    let rows = turned.sum_axis(Axis(1));
+    let rows = (metric * direction / lambda).sum_axis(Axis(1));
+    let mut kept = direction.clone();
     if let Some(factor) = factor {
         let v = factor.solve(Mat::from_fn(rows.len(), 1, |a, _| -rows[a]));
-        for ((a, b), x) in turned.indexed_iter_mut() {
-            *x += metric[[a, b]] * (v[(a, 0)] + v[(b, 0)]);
+        for ((a, b), x) in kept.indexed_iter_mut() {
+            *x += lambda * (v[(a, 0)] + v[(b, 0)]);
         }
     }
-    turned
+    kept
 }
 
-/// F diag(w) Fᵀ − c·u uᵀ.
-fn weighted(features: &Array2<f64>, weights: &[f64], less: Option<(f64, Array1<f64>)>) -> Array2<f64> {
-    let mut scaled = features.clone();
+/// Σ scale∘D_i∘D_j for every two of some matrices.
+fn weighted(matrices: &[Array2<f64>], scale: &Array2<f64>) -> Array2<f64> {
+    let rows = stacked(matrices);
+    let mut scaled = rows.clone();
     for mut row in scaled.rows_mut() {
-        row.iter_mut().zip(weights).for_each(|(x, w)| *x *= w);
+        row.iter_mut().zip(scale).for_each(|(x, s)| *x *= s);
     }
-    let mut gram = product(features.view(), scaled.t());
-    if let Some((c, u)) = less {
-        for (mut row, x) in gram.rows_mut().into_iter().zip(&u) {
-            row.scaled_add(-c * x, &u);
-        }
-    }
-    gram
+    product(rows.view(), scaled.t())
 }
 
 /// Matrices as the rows of one.

@@ -47,8 +47,9 @@ pub(super) fn norm_curvature(moment: &Array2<f64>, worst: &WorstCase, k: u32) ->
         return Curvature::Zero;
     }
     let factor = f64::from(2 * k - 1) / norm;
-    let scale = moment.mapv(|v| factor * (v / norm).powi(2 * k as i32 - 2));
-    Curvature::Entrywise { scale, less: Some((factor, worst.metric.clone())) }
+    let unit = moment / norm;
+    let scale = unit.mapv(|x| factor * x.powi(2 * k as i32 - 2));
+    Curvature::Entrywise { scale, less: Some((unit, worst.metric.clone())) }
 }
 
 /// h = ‖V‖_{2k}^{2k}, M* = 2k V^{∘(2k−1)}.
@@ -99,5 +100,6 @@ pub(super) fn features(moment: &Array2<f64>, lambda: f64, metric: &mut Array2<f6
 
 /// ∇²h[D] = (M*∘D − M*⟨M*, D⟩)/λ.
 pub(super) fn features_curvature(worst: &WorstCase, lambda: f64) -> Curvature {
-    Curvature::Entrywise { scale: &worst.metric / lambda, less: Some((1.0 / lambda, worst.metric.clone())) }
+    let ones = Array2::ones(worst.metric.dim());
+    Curvature::Entrywise { scale: &worst.metric / lambda, less: Some((ones, worst.metric.clone())) }
 }

@@ -40,7 +40,7 @@ impl Proximal {
         let scale = divided_differences(&eigen.values, &clipped, &free) * self.step;
         // The trace stays k: the free eigenvalues give up their mean.
         let count = free.sum();
-        let less = (count > 0.0).then(|| (self.step / count, free));
+        let less = (count > 0.0).then(|| (&free / count, free));
         Curvature::Spectral { eigen: eigen.clone(), scale, less }
     }
 }

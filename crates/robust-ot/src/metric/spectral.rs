@@ -57,5 +57,5 @@ pub(super) fn schatten_curvature(worst: &WorstCase, rho: f64) -> Curvature {
         if w <= negligible && rho < 2.0 { 0.0 } else { (rho - 1.0) / norm * (w / norm).powf(rho - 2.0) }
     });
     let scale = divided_differences(&w, &g, &slope);
-    Curvature::Spectral { eigen: eigen.clone(), scale, less: Some(((rho - 1.0) / norm, g)) }
+    Curvature::Spectral { eigen: eigen.clone(), scale, less: Some((w / norm, g)) }
 }

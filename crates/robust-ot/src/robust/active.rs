@@ -94,6 +94,7 @@ impl ActiveSet {
             other.entropy.to_bits() == vertex.entropy.to_bits() && other.moment == vertex.moment
         };
         if let Some(place) = self.vertices.iter().position(same) {
+            self.idle[place] = 0;
             return place;
         }
         self.weights.push(if self.vertices.is_empty() { 1.0 } else { 0.0 });

@@ -7,13 +7,12 @@ pub(super) struct Cholesky {
 }
 
 impl Cholesky {
-    /// Adds a last row and column.
-    pub(super) fn append(&mut self, row: impl Iterator<Item = f64>, diagonal: f64) {
+    /// Adds a last row and column, where no eigenvalue of the whole is below `least`, and so no pivot but for rounding.
+    pub(super) fn append(&mut self, row: impl Iterator<Item = f64>, diagonal: f64, least: f64) {
         let mut row: Vec<f64> = row.collect();
         self.forward(&mut row);
-        // A matrix that is definite only by its ridge may lose that to rounding.
         let square = diagonal - row.iter().map(|x| x * x).sum::<f64>();
-        row.push(square.max(f64::EPSILON * diagonal).sqrt());
+        row.push(square.max(least).sqrt());
         self.rows.push(row);
     }
 
@@ -67,7 +66,7 @@ mod tests {
             let whole = rows.dot(&rows.t());
             let (mut factor, mut left) = (Cholesky::default(), Vec::new());
             for i in 0..12 {
-                factor.append(left.iter().map(|&j| whole[[i, j]]), whole[[i, i]]);
+                factor.append(left.iter().map(|&j| whole[[i, j]]), whole[[i, i]], 0.0);
                 left.push(i);
                 if i % 3 == 2 {
                     let at = (seed as usize + i) % left.len();

@@ -50,6 +50,7 @@ pub(super) fn correct(active: &mut ActiveSet, model: &Model, entropy: f64, toler
         }
     }
     let total: f64 = active.weights.iter().sum();
+    debug_assert!((total - 1.0).abs() < 1e-6, "weights add up to {total}");
     active.weights.iter_mut().for_each(|w| *w /= total);
     Ok(())
 }

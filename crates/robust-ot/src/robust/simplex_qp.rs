@@ -6,33 +6,32 @@ use ndarray::{Array1, Array2};
 
 use super::cholesky::Cholesky;
 
-/// H is positive semi-definite; this part of its largest diagonal entry, added to the diagonal, makes it definite.
+/// H is positive semi-definite; this part of its largest diagonal entry, added to the diagonal, makes it definite,
 const RIDGE: f64 = 1e-13;
+/// and so does this part of the tolerance where H is next to nothing: it moves slopes by no more.
+const RIDGE_OF_TOLERANCE: f64 = 0.1;
 /// Changes of the active set for every weight there is. Each weight comes and goes a few times at most, but for ties.
 const CHANGES: usize = 20;
 
-/// The weights at which no other promises to lower the value by more than `tolerance`.
+/// The weights at which no other promises to lower the value by more than `tolerance`, which is positive.
 pub(super) fn simplex_qp(
     slopes: &Array1<f64>,
     hessian: &Array2<f64>,
     start: &[f64],
     tolerance: f64,
 ) -> Vec<f64> {
+    // In units of its largest entry, so that nothing overflows on the way.
+    let unit = hessian.diag().fold(tolerance, |top, &x| top.max(x));
+    let (hessian, tolerance) = (hessian / unit, tolerance / unit);
     let mut weights = start.to_vec();
-    let mut gradient = slopes.to_vec();
-    let largest = hessian.diag().fold(0.0_f64, |top, &x| top.max(x));
-    if largest <= 0.0 {
-        // Linear.
-        weights.fill(0.0);
-        weights[lowest(&gradient)] = 1.0;
-        return weights;
-    }
-    // K = H + c11ᵀ differs from H by a constant on the simplex, and is definite where H is along the face.
-    let entry = |i: usize, j: usize| hessian[[i, j]] + largest + if i == j { RIDGE * largest } else { 0.0 };
+    let mut gradient = (slopes / unit).to_vec();
+    let ridge = RIDGE.max(RIDGE_OF_TOLERANCE * tolerance);
+    // K = H + 11ᵀ differs from H by a constant on the simplex, and is definite where H is along the face.
+    let entry = |i: usize, j: usize| hessian[[i, j]] + 1.0 + if i == j { ridge } else { 0.0 };
     let mut face: Vec<usize> = Vec::new();
     let mut factor = Cholesky::default();
     for i in (0..start.len()).filter(|&i| start[i] > 0.0) {
-        factor.append(face.iter().map(|&j| entry(i, j)), entry(i, i));
+        factor.append(face.iter().map(|&j| entry(i, j)), entry(i, i), ridge);
         face.push(i);
     }
     let mut entered = None;
@@ -65,7 +64,7 @@ pub(super) fn simplex_qp(
         if mean - gradient[next] <= tolerance || face.contains(&next) {
             break;
         }
-        factor.append(face.iter().map(|&j| entry(next, j)), entry(next, next));
+        factor.append(face.iter().map(|&j| entry(next, j)), entry(next, next), ridge);
         face.push(next);
         entered = Some(next);
     }
@@ -172,7 +171,7 @@ mod tests {
     fn the_value_is_the_least_over_all_faces() {
         for seed in 0..200 {
             let (slopes, hessian, start) = draw(6, 7, 1.0, seed);
-            let weights = simplex_qp(&slopes, &hessian, &start, 0.0);
+            let weights = simplex_qp(&slopes, &hessian, &start, 1e-12);
             let (found, _) = value(&slopes, &hessian, &start, &weights);
             let least = over_all_faces(&slopes, &hessian, &start);
             assert!((found - least).abs() <= 1e-10 * (1.0 + least.abs()), "seed {seed}: {found} {least}");
@@ -184,14 +183,35 @@ mod tests {
         for seed in 0..50 {
             let (_, hessian, _) = draw(5, 3, 1.0, seed);
             let (slopes, start) = (Array1::from_elem(5, 0.3), [0.2; 5]);
-            let weights = simplex_qp(&slopes, &(hessian * 1e-32), &start, 0.0);
+            let weights = simplex_qp(&slopes, &(hessian * 1e-32), &start, 1e-12);
             weights.iter().for_each(|w| assert!((w - 0.2).abs() < 1e-12, "seed {seed}: {weights:?}"));
         }
     }
 
     #[test]
-    fn a_linear_program_ends_in_its_best_corner() {
-        let slopes = ndarray::array![0.3, -0.2, 0.1];
-        assert_eq!(simplex_qp(&slopes, &Array2::zeros((3, 3)), &[1.0, 0.0, 0.0], 0.0), [0.0, 1.0, 0.0]);
+    fn programs_next_to_linear_end_in_their_best_corner() {
+        for scale in [0.0, 1e-308, 1e-200, 1e-30] {
+            for seed in 0..50 {
+                // Rounding may even leave a Hessian that is not positive.
+                let noise = matrix(5, 5, &mut rng(seed)) * scale;
+                let slopes = matrix(1, 5, &mut rng(seed + 100)).row(0).to_owned();
+                let weights = simplex_qp(&slopes, &(&noise + &noise.t()), &[0.2; 5], 1e-6);
+                assert!(
+                    weights[lowest(&slopes.to_vec())] >= 1.0 - 1e-9,
+                    "scale {scale:e}: {weights:?} {slopes}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn units_change_nothing() {
+        for seed in 0..50 {
+            let (slopes, hessian, start) = draw(8, 3, 1.0, seed);
+            let plain = simplex_qp(&slopes, &hessian, &start, 1e-9);
+            for unit in [2.0_f64.powi(-1000), 2.0_f64.powi(-300), 2.0_f64.powi(1000)] {
+                assert_eq!(simplex_qp(&(&slopes * unit), &(&hessian * unit), &start, 1e-9 * unit), plain);
+            }
+        }
     }
 }
