@@ -155,9 +155,11 @@ LONG = {
 def test_ctrl_c_interrupts_within_a_second(what):
     code = (
         textwrap.dedent("""
-        import sys, time
+        import signal, sys, time
         import numpy as np, robust_ot
         rng = np.random.default_rng(0)
+        # What runs in the background of a shell is born deaf to Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     """)
         + textwrap.dedent(LONG[what])
         + textwrap.dedent("""
