@@ -91,6 +91,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Part of the targets that is spread over all labels alike.
     standardize : bool
         Scale features to mean 0 and variance 1, as a part of the model; sparse ones are scaled only.
+    row_length : float, optional
+        Scale every row to this length, as a part of the model, after ``standardize``; rows of zeros stay as they are. A step
+        of gradient descent is as large as the rows are long, so this goes with ``lr``.
     optimizer : {'adam', 'sgd'}
         How gradients become steps.
     momentum : float, optional
@@ -128,7 +131,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     classes_ : ndarray of shape (L,)
         The classes; the columns of y where it is a 0/1 matrix.
     coef_ : ndarray of shape (L, d)
-        Weights, for features after ``standardize``.
+        Weights, for features after ``standardize`` and ``row_length``.
     intercept_ : ndarray of shape (L,)
         Biases.
     n_iter_ : int
@@ -180,6 +183,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         target_geometry: str | None = None,
         label_smoothing: float = 0.0,
         standardize: bool = False,
+        row_length: float | None = None,
         optimizer: str = "adam",
         momentum: float | None = None,
         lr: float | None = None,
@@ -216,6 +220,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.target_geometry = target_geometry
         self.label_smoothing = label_smoothing
         self.standardize = standardize
+        self.row_length = row_length
         self.optimizer = optimizer
         self.momentum = momentum
         self.lr = lr
@@ -271,6 +276,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             unit_vectors(self.label_vectors, labels.names),
             self._options(),
             bool(self.standardize),
+            self.row_length,
             self._telling(),
             labels.kind,
         )
@@ -314,15 +320,23 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         # Other parameters than before, a model of fit or load, or a pickle: another learner goes on from there.
         learner: _core.Learner | None = getattr(self, "_learner", None)
         known = getattr(self, "_learner_options", None)
-        if learner is None or options != known:
+        if learner is None or (options, self.row_length) != known:
             state = getattr(self, "_learner_state", None) if learner is None else learner.state()
             model = None if first else self._model
             learner = _core.Learner(
-                rows, targets, labels.names, unit_vectors(self.label_vectors, labels.names), options, labels.kind, state, model
+                rows,
+                targets,
+                labels.names,
+                unit_vectors(self.label_vectors, labels.names),
+                options,
+                labels.kind,
+                self.row_length,
+                state,
+                model,
             )
         learner.learn(rows, targets)
         self._take(labels, learner.model(), learner.history(), None)
-        self._learner, self._learner_options = learner, options
+        self._learner, self._learner_options = learner, (options, self.row_length)
         self._learner_state = None
         return self
 
@@ -418,7 +432,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         model = _core.Model.load(os.fspath(path))
         about = json.loads(model.about)
         taken = ("loss", "label_smoothing", "target_transport", "target_temperature")
-        estimator = cls(label_vectors=model.label_vectors, **{name: about[name] for name in taken if about[name] != ""})
+        estimator = cls(label_vectors=model.label_vectors, row_length=model.row_length, **{name: about[name] for name in taken if about[name] != ""})
         labels = Labels.named(model.label_names, about["label_kind"], about["threshold"] is not None)
         estimator._take(labels, model, [], None)
         estimator.n_features_in_ = model.weights.shape[0]

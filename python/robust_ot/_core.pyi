@@ -68,6 +68,7 @@ def fit(
     label_vectors: Any,
     keywords: dict[str, Any],
     standardize: bool,
+    row_length: float | None,
     told: Callable[[int, int, float, float | None], None] | None,
     kind: tuple[str, bool],
 ) -> tuple[Model, list[dict[str, float]], list[str]]: ...
@@ -129,6 +130,8 @@ class Model:
     @property
     def label_vectors(self) -> _Matrix | None: ...
     @property
+    def row_length(self) -> float | None: ...
+    @property
     def softmax(self) -> bool: ...
     @property
     def threshold(self) -> float | None: ...
@@ -165,6 +168,7 @@ class Learner:
         label_vectors: Any,
         keywords: dict[str, Any],
         kind: tuple[str, bool],
+        row_length: float | None = None,
         state: bytes | None = None,
         model: Model | None = None,
     ) -> Learner: ...

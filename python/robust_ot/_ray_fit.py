@@ -82,10 +82,11 @@ class _Setup:
     sample: tuple[NDArray[Any], Targets]
     vectors: NDArray[np.float64] | None
     options: dict[str, Any]
+    row_length: float | None
 
     def learner(self, state: bytes | None) -> _core.Learner:
         labels = self.labels
-        return _core.Learner(*self.sample, labels.names, self.vectors, self.options, labels.kind, state)
+        return _core.Learner(*self.sample, labels.names, self.vectors, self.options, labels.kind, self.row_length, state)
 
 
 class _Worker:
@@ -187,7 +188,8 @@ def fit(
     batch = min(max(rows // 10, 16), 150) if classifier.batch is None else classifier.batch
     epochs = (200 if rows < 200 else 30) if classifier.epochs is None else classifier.epochs
     options.update(batch=batch, epochs=epochs, device="cpu")
-    setup = _Setup(columns, labels, (X, targets), unit_vectors(classifier.label_vectors, labels.names), options)
+    vectors = unit_vectors(classifier.label_vectors, labels.names)
+    setup = _Setup(columns, labels, (X, targets), vectors, options, classifier.row_length)
     setup.learner(None)  # What is wrong with the options is said here, not by a worker.
     workers = _worker_count(workers, threads, min(batch, rows))
     # Worker w takes the rows from cuts[w] on, and of every batch as many as keep all shares equally long.
@@ -236,7 +238,8 @@ def _worker_count(asked: int | None, threads: int, most: int) -> int:
 def _key(setup: _Setup, rows: int, *options: Any) -> str:
     """Tell runs apart, by the first rows and the number of all."""
     columns, sample = (setup.columns.features, setup.columns.label), (setup.sample[0], *setup.sample[1])
-    return fingerprint(_core.__version__, columns, setup.labels.names, setup.options, rows, options, sample, setup.vectors)
+    asked = (setup.options, setup.row_length, rows, options)
+    return fingerprint(_core.__version__, columns, setup.labels.names, *asked, sample, setup.vectors)
 
 
 class _Team:

@@ -273,10 +273,10 @@ def test_partial_fit_goes_on_from_fit_and_from_a_file(digits, tmp_path):
         assert np.linalg.norm(again.coef_) == pytest.approx(size, rel=0.2)
 
 
-def test_partial_fit_does_not_go_on_from_standardised_weights(digits, tmp_path):
+def test_partial_fit_does_not_go_on_from_standardized_weights(digits, tmp_path):
     X, _, y, _ = digits
     RobustOTClassifier(standardize=True, epochs=2).fit(X, y).save(tmp_path / "m.safetensors")
-    with pytest.raises(ValueError, match="the model must be without standardisation"):
+    with pytest.raises(ValueError, match="the model must be without standardization"):
         RobustOTClassifier.load(tmp_path / "m.safetensors").partial_fit(X, y)
 
 

@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use robust_ot::learn::{About, Dataset, Epoch, Trainer};
-use rot_cli::{Failure, FitOptions, Fitted, Preparation, Samples, Watch};
+use robust_ot::learn::{About, Dataset, Epoch, RowLength, Trainer};
+use rot_cli::{Columns, Failure, FitOptions, Fitted, Preparation, Samples, Watch};
 
 use crate::arrays::{features, matrix};
 use crate::error::{from_command, from_library};
@@ -30,6 +30,11 @@ pub fn options(keywords: &Bound<'_, PyDict>) -> PyResult<FitOptions> {
         words.push(format!("--{name}={value}"));
     }
     FitOptions::parse(words).map_err(from_command)
+}
+
+/// The length that rows are scaled to.
+pub fn checked(row_length: Option<f32>) -> PyResult<Option<RowLength>> {
+    row_length.map(RowLength::new).transpose().map_err(|error| from_library("", error))
 }
 
 /// Rows with their true labels.
@@ -75,7 +80,7 @@ impl Watch for Telling {
 /// Train a linear model.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
-#[pyo3(signature = (x, truth, label_names, label_vectors, keywords, standardize, told, kind))]
+#[pyo3(signature = (x, truth, label_names, label_vectors, keywords, standardize, row_length, told, kind))]
 pub fn fit<'py>(
     x: &Bound<'py, PyAny>,
     truth: Arrays<'py>,
@@ -83,6 +88,7 @@ pub fn fit<'py>(
     label_vectors: Option<&Bound<'py, PyAny>>,
     keywords: &Bound<'py, PyDict>,
     standardize: bool,
+    row_length: Option<f32>,
     told: Option<Py<PyAny>>,
     kind: (String, bool),
 ) -> PyResult<Found<'py>> {
@@ -98,7 +104,8 @@ pub fn fit<'py>(
         dropped_labels: Vec::new(),
         first_index: None,
     };
-    let preparation = if standardize { Preparation::Standardise } else { Preparation::Nothing };
+    let columns = if standardize { Columns::Standardize } else { Columns::AsTheyAre };
+    let preparation = Preparation { columns, row_length: checked(row_length)? };
     let mut telling = Telling { told, failed: None };
     let found = run(py, |interrupt| options.fit(samples, preparation, interrupt, &mut telling))?;
     if let Some(error) = telling.failed {

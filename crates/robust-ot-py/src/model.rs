@@ -72,6 +72,12 @@ impl Model {
         self.model.label_vectors.as_ref().map(|vectors| vectors.to_pyarray(py))
     }
 
+    /// The length that rows are scaled to, if they are.
+    #[getter]
+    fn row_length(&self) -> Option<f32> {
+        self.model.preprocessing.row_length.map(f32::from)
+    }
+
     /// Whether labels share one unit of probability.
     #[getter]
     fn softmax(&self) -> bool {

@@ -10,8 +10,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robust_ot::data::{Features, Sparse};
 use robust_ot::learn::{
-    Dataset, Model, Objective, Optimizer, Output, Reduction, Schedule, Scores, SoftTargets, Standardisation,
-    TrainSettings, Trainer, sample_per_class,
+    Dataset, Model, Objective, Optimizer, Output, Preprocessing, Reduction, RowLength, Schedule, Scores,
+    SoftTargets, Standardization, TrainSettings, Trainer, sample_per_class,
 };
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use robust_ot::{Error, Grouping, Interrupt, MetricSet};
@@ -386,9 +386,13 @@ fn a_model_file_gives_the_model_back() {
     let path = dir.path().join("model.safetensors");
     let mut data = data(40, 5, 13);
     let raw = data.features().clone();
-    let standardisation = Standardisation::fit(&mut data).unwrap();
+    let preprocessing = Preprocessing {
+        standardization: Some(Standardization::of(&raw)),
+        row_length: Some(RowLength::new(3.0).unwrap()),
+    };
+    assert_eq!(data.preprocess(&preprocessing).unwrap(), 0);
     let mut model = train(&data, &Objective::binary(LABELS), &TrainSettings::default());
-    model.standardisation = Some(standardisation);
+    model.preprocessing = preprocessing;
     model.label_vectors = Some(vectors());
     model.about.robust =
         Some(LossSettings { set: MetricSet::Rkp { rho: f64::INFINITY }, ..Default::default() });
@@ -397,10 +401,10 @@ fn a_model_file_gives_the_model_back() {
     let found = Model::load(&path).unwrap();
     assert_eq!(found, model);
     assert_eq!(found.output(), Output::Sigmoid);
-    // Raw features go through the standardisation, others do not.
+    // Raw features go through the preprocessing, others do not.
     assert_eq!(
         found.probabilities(raw).unwrap(),
-        model.probabilities_of_standardised(data.features()).unwrap()
+        model.probabilities_of_preprocessed(data.features()).unwrap()
     );
     let narrow = found.probabilities(Features::Dense(array![[1.0, 2.0]])).unwrap_err().to_string();
     assert!(narrow.contains("5 columns wide, as in training, but is 2 wide"), "{narrow}");

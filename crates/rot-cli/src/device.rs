@@ -12,6 +12,7 @@ use robust_ot::learn::Model;
 use robust_ot_cuda::{Device, logits};
 
 use crate::failure::Failure;
+use crate::fit::zero_rows_note;
 
 /// A device of the option `--device`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -120,22 +121,26 @@ pub fn device_name(device: Option<&Device>) -> String {
     device.map_or_else(|| CPU.to_owned(), ToString::to_string)
 }
 
-/// The probabilities of rows, and what they were computed on.
+/// The probabilities of rows, and what they were computed on. Rows that cannot be scaled are noted on standard error.
 ///
 /// # Errors
 /// When the rows do not fit the model, or a card was asked for and fails.
 pub fn probabilities(
     model: &Model,
-    features: Features,
+    mut features: Features,
     choice: DeviceChoice,
 ) -> Result<(Array2<f64>, String), Failure> {
+    let zero_rows = model.preprocessing.apply(&mut features)?;
+    if let Some(note) = zero_rows_note(zero_rows, features.rows(), "rows") {
+        say!("rot: note: {note}");
+    }
     let labels = model.label_names().len();
     let work = Work(features.rows() as f64 * features.columns() as f64 * labels as f64);
     let device = choice.open(work, None)?;
     let found = match &device {
-        None => model.probabilities(features)?,
+        None => model.probabilities_of_preprocessed(&features)?,
         Some(device) => model
-            .probabilities_by(features, |features, weights, bias| logits(device, features, weights, bias))?,
+            .probabilities_by(&features, |features, weights, bias| logits(device, features, weights, bias))?,
     };
     Ok((found, device_name(device.as_ref())))
 }

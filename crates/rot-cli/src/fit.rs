@@ -4,7 +4,8 @@
 use clap::{Args, Parser};
 use ndarray::Array2;
 use robust_ot::learn::{
-    About, Dataset, Epoch, Model, Objective, Optimizer, Standardisation, TrainSettings, Trainer, threshold,
+    About, Dataset, Epoch, Model, Objective, Optimizer, Preprocessing, RowLength, Standardization,
+    TrainSettings, Trainer, threshold,
 };
 use robust_ot::loss::LossSettings;
 use robust_ot::{Interrupt, MetricSet};
@@ -32,24 +33,34 @@ pub struct FitOptions {
     training: TrainingOptions,
 }
 
-/// What features go through first.
+/// What features go through first: columns, then rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Preparation {
+pub struct Preparation {
+    /// What is done to columns.
+    pub columns: Columns,
+    /// The length that rows are scaled to.
+    pub row_length: Option<RowLength>,
+}
+
+/// What is done to columns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Columns {
     /// Nothing.
-    Nothing,
+    AsTheyAre,
     /// A factor for all.
     Factor(f32),
     /// Mean zero and variance one; sparse ones are scaled only.
-    Standardise,
+    Standardize,
 }
 
 impl Preparation {
-    fn of(self, train: &Dataset) -> Option<Standardisation> {
-        match self {
-            Self::Nothing => None,
-            Self::Factor(factor) => Some(Standardisation::factor(train.features().columns(), factor)),
-            Self::Standardise => Some(Standardisation::of(train.features())),
-        }
+    fn of(self, train: &Dataset) -> Preprocessing {
+        let standardization = match self.columns {
+            Columns::AsTheyAre => None,
+            Columns::Factor(factor) => Some(Standardization::factor(train.features().columns(), factor)),
+            Columns::Standardize => Some(Standardization::of(train.features())),
+        };
+        Preprocessing { standardization, row_length: self.row_length }
     }
 }
 
@@ -143,12 +154,10 @@ impl FitOptions {
         };
         let settings = self.training.settings(train.rows(), validation.is_some())?;
         check_memory(&train, &settings)?;
-        let standardisation = preparation.of(&train);
-        if let Some(found) = &standardisation {
-            for data in [Some(&mut train), validation.as_mut()].into_iter().flatten() {
-                data.standardise(found)?;
-            }
-        }
+        let preprocessing = preparation.of(&train);
+        let zero_rows = train.preprocess(&preprocessing)?;
+        notes.extend(zero_rows_note(zero_rows, train.rows(), "training rows"));
+        validation.as_mut().map_or(Ok(0), |validation| validation.preprocess(&preprocessing))?;
         let Trained { objective, about, geometry } = self.trained(&train, label_vectors.as_ref())?;
         let (epochs, rows, version) = (settings.epochs, train.rows(), env!("CARGO_PKG_VERSION").into());
         let training = Some(settings.clone());
@@ -177,7 +186,7 @@ impl FitOptions {
             _ => None,
         };
         let device = device_name(device.as_ref());
-        model.standardisation = standardisation;
+        model.preprocessing = preprocessing;
         model.label_vectors = label_vectors;
         model.geometry = geometry;
         model.about =
@@ -258,6 +267,12 @@ impl FitOptions {
     }
 }
 
+/// What to say of rows that were to be scaled to a length but are zero.
+pub fn zero_rows_note(zero: usize, all: usize, what: &str) -> Option<String> {
+    (zero > 0)
+        .then(|| format!("{zero} of {all} {what} are zero and cannot be scaled to a length; they stay zero"))
+}
+
 fn train_all(
     trainer: &mut Trainer,
     epochs: usize,
@@ -288,7 +303,7 @@ pub fn answer_threshold(model: &Model, train: &Dataset) -> Result<Option<f64>, F
     }
     let count = rows.min(THRESHOLD_ROWS);
     let drawn = train.select(&(0..count).map(|at| at * rows / count).collect::<Vec<_>>());
-    let probabilities = model.probabilities_of_standardised(drawn.features())?;
+    let probabilities = model.probabilities_of_preprocessed(drawn.features())?;
     Ok(Some(threshold(probabilities.view(), model.output(), drawn.targets())?))
 }
 

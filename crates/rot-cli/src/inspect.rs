@@ -30,16 +30,19 @@ impl Inspect {
         let model = Model::load(&self.model)?;
         let mut out = io::stdout().lock();
         let (about, names) = (&model.about, model.label_names());
-        let preprocessing = match &model.standardisation {
+        let columns = match &model.preprocessing.standardization {
             None => "as they are",
-            Some(found) if found.is_centred() => "centred and scaled",
+            Some(found) if found.is_centered() => "centered and scaled",
             Some(_) => "scaled",
         };
+        let row_length = model.preprocessing.row_length;
+        let rows = row_length.map_or_else(String::new, |length| format!(", rows scaled to length {length}"));
+        let preprocessing = format!("{columns}{rows}");
         if self.json {
             let vectors = model.label_vectors.as_ref().map(ndarray::Array2::ncols);
             let all = json!({
                 "features": model.features(), "labels": names, "bias": model.bias().is_some(), "output": model.output(),
-                "preprocessing": preprocessing, "label_vector_length": vectors, "about": about,
+                "preprocessing": columns, "row_length": row_length, "label_vector_length": vectors, "about": about,
             });
             writeln!(out, "{all}")?;
             return Ok(());

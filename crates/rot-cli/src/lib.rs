@@ -32,6 +32,7 @@ mod raw_samples;
 mod ray;
 mod report;
 mod reproduce;
+mod row_length;
 mod run_folder;
 mod score_table;
 mod signal;
@@ -47,7 +48,7 @@ use clap::{Parser, Subcommand};
 
 pub use crate::device::{DeviceChoice, Work, device_name, unfit_plans};
 pub use crate::failure::Failure;
-pub use crate::fit::{FitOptions, Fitted, Preparation, Watch, answer_threshold};
+pub use crate::fit::{Columns, FitOptions, Fitted, Preparation, Watch, answer_threshold};
 pub use crate::loss_options::Trained;
 pub use crate::memory::Memory;
 pub use crate::training_data::Samples;

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::device::{CPU, DeviceChoice};
 use crate::failure::Failure;
-use crate::fit::{FitOptions, Fitted, Watch};
+use crate::fit::{FitOptions, Fitted, Watch, zero_rows_note};
 use crate::loss_options::describe_loss;
 use crate::model_run::write_model_run;
 use crate::options::set_threads;
@@ -91,8 +91,11 @@ impl Train {
             self.fit.fit(samples, preparation, interrupt, &mut watch)?;
         notes.iter().for_each(|note| say!("rot: note: {note}"));
         let predicted = test.map(|mut test| {
-            model.standardisation.as_ref().map_or(Ok(()), |found| test.standardise(found))?;
-            let probabilities = model.probabilities_of_standardised(test.features())?;
+            let zero_rows = test.preprocess(&model.preprocessing)?;
+            if let Some(note) = zero_rows_note(zero_rows, test.rows(), "test rows") {
+                say!("rot: note: {note}");
+            }
+            let probabilities = model.probabilities_of_preprocessed(test.features())?;
             let scores = Scores::of(probabilities.view(), test.targets(), model.label_vectors.as_ref())?;
             Ok((probabilities, test, scores))
         });

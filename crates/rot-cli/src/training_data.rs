@@ -10,8 +10,9 @@ use robust_ot::loss::Targets;
 
 use crate::class_samples::{ClassSamples, Drawn, PAPER};
 use crate::failure::Failure;
-use crate::fit::Preparation;
+use crate::fit::{Columns, Preparation};
 use crate::raw_samples::{Raw, RawSamples, is_text, numbered, read_indexed, read_mnist};
+use crate::row_length::RowLengthOption;
 
 /// How many labels are listed by name.
 const LISTED: usize = 20;
@@ -77,6 +78,9 @@ pub struct DataOptions {
     /// Scale features to mean 0 and variance 1, as a part of the model; sparse ones are scaled only
     #[arg(long)]
     standardize: bool,
+    /// Scale every row to this length, as a part of the model, after --standardize; rows of zeros stay as they are, and are counted
+    #[arg(long, value_name = "X|none", default_value = "none", allow_negative_numbers = true)]
+    row_length: RowLengthOption,
 }
 
 /// What there is to learn from.
@@ -137,14 +141,15 @@ impl DataOptions {
 
     /// What features go through first.
     pub fn preparation(&self) -> Preparation {
-        if self.standardize {
-            Preparation::Standardise
+        let columns = if self.standardize {
+            Columns::Standardize
         } else if self.mnist.is_some() {
             // Pixels are bytes.
-            Preparation::Factor(1.0 / 255.0)
+            Columns::Factor(1.0 / 255.0)
         } else {
-            Preparation::Nothing
-        }
+            Columns::AsTheyAre
+        };
+        Preparation { columns, row_length: self.row_length.0 }
     }
 
     fn read_raw(&self) -> Result<RawSamples, Failure> {

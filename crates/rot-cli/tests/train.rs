@@ -96,7 +96,7 @@ fn a_model_is_described_scored_and_predicts() {
         "2 features to 4 labels, with bias, softmax",
         "cat, dog, truck, lorry",
         "3 numbers each",
-        "centred and scaled",
+        "centered and scaled",
     ] {
         assert!(text.contains(part), "{text}");
     }
@@ -172,6 +172,7 @@ fn a_checkpoint_of_another_run_or_cut_short_is_refused() {
     refused("--loss ce", "another loss");
     refused("--lr 0.5", "other settings");
     refused("--standardize", "other data");
+    refused("--row-length 1", "other data");
     let path = s.path("run/checkpoint.safetensors");
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();

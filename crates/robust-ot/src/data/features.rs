@@ -176,6 +176,11 @@ impl Sparse {
             .for_each(|(value, &column)| *value *= factors[column as usize]);
     }
 
+    /// The values of a row. What is put there must be finite.
+    pub(crate) fn values_mut(&mut self, row: usize) -> &mut [f32] {
+        &mut self.values[self.starts[row]..self.starts[row + 1]]
+    }
+
     /// Adds a row.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::standardisation::Standardisation;
+use super::preprocessing::Preprocessing;
 use crate::data::Features;
 use crate::error::{Error, Result};
 use crate::loss::Targets;
@@ -52,11 +52,11 @@ impl Dataset {
         &self.features
     }
 
-    /// Standardises the features, in place.
+    /// Preprocesses the features, in place. Returns how many rows are zero and were to be scaled to a length.
     ///
     /// # Errors
-    /// As [`Standardisation::apply`].
-    pub fn standardise(&mut self, by: &Standardisation) -> Result<()> {
+    /// As [`Preprocessing::apply`].
+    pub fn preprocess(&mut self, by: &Preprocessing) -> Result<usize> {
         by.apply(&mut self.features)
     }
 

@@ -59,13 +59,15 @@ impl Learner {
         Ok(Self { features, objective, settings, state })
     }
 
-    /// Goes on from the weights of a model, with an optimiser that remembers nothing.
+    /// Goes on from the weights of a model, with an optimizer that remembers nothing.
+    ///
+    /// Rows to come must have the length that the model scales rows to, if it does.
     ///
     /// # Errors
-    /// When the model has other features or labels, a bias where this has none, or weights for standardised features.
+    /// When the model has other features or labels, a bias where this has none, or weights for standardized features.
     pub fn start_from(&mut self, model: &Model) -> Result<()> {
-        if model.standardisation.is_some() {
-            let rule = "without standardisation, which rows that come without end do not go through";
+        if model.preprocessing.standardization.is_some() {
+            let rule = "without standardization, which needs all rows at once";
             return Err(Error::Shape { name: "the model", expected: rule.into(), found: "with it".into() });
         }
         let (wanted, found) = ((self.features, self.objective.labels()), model.weights().dim());

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::linear;
 use super::objective::Output;
+use super::preprocessing::Preprocessing;
 use super::scores::Scores;
 use super::settings::TrainSettings;
-use super::standardisation::Standardisation;
 use crate::data::Features;
 use crate::error::{Error, Result};
 use crate::loss::LossSettings;
@@ -39,7 +39,7 @@ pub struct Model {
     pub(super) output: Output,
     pub(super) label_names: Vec<String>,
     /// What features go through first.
-    pub standardisation: Option<Standardisation>,
+    pub preprocessing: Preprocessing,
     /// The geometry of the labels, one vector a label.
     pub label_vectors: Option<Array2<f64>>,
     /// The vectors that the loss went by, where they are not `label_vectors`.
@@ -152,7 +152,7 @@ impl Model {
             bias,
             output,
             label_names,
-            standardisation: None,
+            preprocessing: Preprocessing::default(),
             label_vectors: None,
             geometry: None,
             about,
@@ -184,7 +184,7 @@ impl Model {
         self.output
     }
 
-    /// X W + b for every row, after [`Model::standardisation`].
+    /// X W + b for every row, after [`Model::preprocessing`].
     ///
     /// ```
     /// use ndarray::array;
@@ -200,10 +200,8 @@ impl Model {
     /// When the number of features differs from training's, or a logit is not finite.
     pub fn logits(&self, mut features: Features) -> Result<Array2<f32>> {
         self.check_width(&features)?;
-        if let Some(standardisation) = &self.standardisation {
-            standardisation.apply(&mut features)?;
-        }
-        self.logits_of_standardised(&features)
+        self.preprocessing.apply(&mut features)?;
+        self.logits_of_preprocessed(&features)
     }
 
     /// The probability of every label for every row.
@@ -214,7 +212,7 @@ impl Model {
         Ok(probabilities(&self.logits(features)?, self.output))
     }
 
-    /// [`Model::probabilities`] with X W + b formed by someone else.
+    /// [`Model::probabilities_of_preprocessed`] with X W + b formed by someone else.
     ///
     /// ```
     /// use ndarray::array;
@@ -222,7 +220,7 @@ impl Model {
     /// use robust_ot::learn::{Model, Output};
     ///
     /// let model = Model::new(array![[1.0, 1.0]], None, Output::Softmax, vec!["a".into(), "b".into()])?;
-    /// let found = model.probabilities_by(Features::Dense(array![[3.0]]), |_, _, _| Ok(array![[0.0, 0.0]]))?;
+    /// let found = model.probabilities_by(&Features::Dense(array![[3.0]]), |_, _, _| Ok(array![[0.0, 0.0]]))?;
     /// assert_eq!(found, array![[0.5, 0.5]]);
     /// # Ok::<(), robust_ot::Error>(())
     /// ```
@@ -231,27 +229,24 @@ impl Model {
     /// When the number of features differs from training's, a logit is not finite, or whoever forms them fails.
     pub fn probabilities_by(
         &self,
-        mut features: Features,
+        features: &Features,
         logits: impl FnOnce(&Features, ArrayView2<f32>, Option<&[f32]>) -> Result<Array2<f32>>,
     ) -> Result<Array2<f64>> {
-        self.check_width(&features)?;
-        if let Some(standardisation) = &self.standardisation {
-            standardisation.apply(&mut features)?;
-        }
-        let logits = logits(&features, self.weights.view(), self.bias())?;
+        self.check_width(features)?;
+        let logits = logits(features, self.weights.view(), self.bias())?;
         check_logits(&logits)?;
         Ok(probabilities(&logits, self.output))
     }
 
-    /// [`Model::probabilities`] of features that have gone through [`Model::standardisation`] already.
+    /// [`Model::probabilities`] of features that have gone through [`Model::preprocessing`] already.
     ///
     /// # Errors
     /// When the number of features differs from training's.
-    pub fn probabilities_of_standardised(&self, features: &Features) -> Result<Array2<f64>> {
-        Ok(probabilities(&self.logits_of_standardised(features)?, self.output))
+    pub fn probabilities_of_preprocessed(&self, features: &Features) -> Result<Array2<f64>> {
+        Ok(probabilities(&self.logits_of_preprocessed(features)?, self.output))
     }
 
-    fn logits_of_standardised(&self, features: &Features) -> Result<Array2<f32>> {
+    fn logits_of_preprocessed(&self, features: &Features) -> Result<Array2<f32>> {
         self.check_width(features)?;
         let logits = linear::logits(features, self.weights.view(), self.bias());
         check_logits(&logits)?;

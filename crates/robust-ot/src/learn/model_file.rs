@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{About, Model};
 use super::objective::Output;
-use super::standardisation::Standardisation;
+use super::row_length::RowLength;
+use super::standardization::Standardization;
 use super::tensors::{self, Contents, Kind, Tensor};
 use crate::error::Result;
 
@@ -19,6 +20,8 @@ const IN_MEMORY: &str = "the model";
 struct Document {
     output: Output,
     label_names: Vec<String>,
+    #[serde(default)]
+    row_length: Option<RowLength>,
     about: About,
 }
 
@@ -57,7 +60,7 @@ impl Model {
         if let Some(bias) = &self.bias {
             tensors.push(Tensor::single("bias", &[labels], bias));
         }
-        if let Some(Standardisation { mean, scale }) = &self.standardisation {
+        if let Some(Standardization { mean, scale }) = &self.preprocessing.standardization {
             tensors.push(Tensor::single("scale", &[features], scale));
             if let Some(mean) = mean {
                 tensors.push(Tensor::single("mean", &[features], mean));
@@ -70,7 +73,8 @@ impl Model {
             }
         }
         let (label_names, about) = (self.label_names.clone(), self.about.clone());
-        (Document { output: self.output, label_names, about }, tensors)
+        let row_length = self.preprocessing.row_length;
+        (Document { output: self.output, label_names, row_length, about }, tensors)
     }
 
     /// Reads one back.
@@ -90,7 +94,7 @@ impl Model {
     }
 
     fn from_parts(file: &Contents<Document>) -> Result<Self> {
-        let Document { output, label_names, about } = &file.document;
+        let Document { output, label_names, row_length, about } = &file.document;
         let labels = label_names.len();
         let features = file.shape("weights").and_then(|shape| shape.first()).copied().unwrap_or(0);
         let shaped = |rows, columns, numbers: Vec<f32>| {
@@ -102,11 +106,12 @@ impl Model {
         let mut model = Self::new(weights, optional("bias", labels)?, *output, label_names.clone())
             .map_err(|error| file.refuse(error.to_string()))?;
         model.about = about.clone();
-        model.standardisation = match optional("scale", features)? {
+        model.preprocessing.row_length = *row_length;
+        model.preprocessing.standardization = match optional("scale", features)? {
             None => None,
-            Some(scale) => Some(Standardisation { mean: optional("mean", features)?, scale }),
+            Some(scale) => Some(Standardization { mean: optional("mean", features)?, scale }),
         };
-        if let Some(Standardisation { mean, scale }) = &model.standardisation
+        if let Some(Standardization { mean, scale }) = &model.preprocessing.standardization
             && !mean.iter().flatten().chain(scale).all(|x| x.is_finite())
         {
             return Err(

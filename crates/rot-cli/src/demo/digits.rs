@@ -40,7 +40,7 @@ pub fn run() -> Result<(), Failure> {
     let plain = learn(&train, &Objective::cross_entropy(names.len()), &names)?;
     let mix = learn(&train, &Objective::mix(1.0, MIX_OT, robust)?, &names)?;
     let scores = |model: &Model| {
-        let probabilities = model.probabilities_of_standardised(test.features())?;
+        let probabilities = model.probabilities_of_preprocessed(test.features())?;
         Scores::of(probabilities.view(), test.targets(), Some(&vectors))
     };
     let (plain, mix) = (scores(&plain)?, scores(&mix)?);

@@ -13,7 +13,7 @@ use crate::reproduce::contours::Contours;
 use crate::reproduce::experiment::{Experiment, Part};
 use crate::reproduce::lines::Results;
 use crate::reproduce::movies::Movies;
-use crate::reproduce::table::{HEADER, tables};
+use crate::reproduce::table::tables;
 use crate::reproduce::timing::{Timing, growth};
 use crate::reproduce::{Kind, QUICK};
 
@@ -82,14 +82,14 @@ fn add_tables(
     page.facts(&provenance(results));
     for table in tables(experiment, &part, results) {
         page.heading(&table.title());
-        page.paragraph(&table.data.differs);
-        let more = table.data.protocol_options.get(table.protocol).map_or("", String::as_str);
+        page.paragraph(&table.differs());
         page.facts(&[
-            ("data", format!("{} {more}", table.data.options)),
+            ("data", table.data.options_for(table.protocol)),
             ("protocol", experiment.protocols.get(table.protocol).cloned().unwrap_or_default()),
             ("seeds", format!("{:?} of --{}", table.seeds, experiment.varies)),
         ]);
-        page.table(&HEADER, &table.cells());
+        let header = table.header();
+        page.table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &table.cells());
         let title = format!("AUC, {}", table.title());
         let file = format!("{name}-{}-{}", table.data.name, table.protocol);
         page.picture(&Dots { title: &title, dots: &table.dots() }, &file, &title)?;

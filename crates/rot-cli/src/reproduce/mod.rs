@@ -29,7 +29,8 @@ use crate::output::{make_folder, write_failure};
 use crate::signal::interrupt;
 
 /// The tables of trained models that are shipped.
-const TABLES: [(&str, &str); 2] = [
+const TABLES: [(&str, &str); 3] = [
+    ("scale", include_str!("../../../../experiments/scale.toml")),
     ("table1", include_str!("../../../../experiments/table1.toml")),
     ("table2", include_str!("../../../../experiments/table2.toml")),
 ];
@@ -55,7 +56,7 @@ pub const QUICK: &str = "-quick";
     rot reproduce my-own.toml --data DATA --out runs"
 )]
 pub struct Reproduce {
-    /// table1, table2, figure1, figure2, movies, all, or files like experiments/table1.toml
+    /// scale, table1, table2, figure1, figure2, movies, all, or files like experiments/table1.toml
     #[arg(required = true, value_name = "NAME|FILE")]
     names: Vec<String>,
     /// The folder with the data

@@ -1,42 +1,41 @@
 //! Features of mean zero and variance one, with what it takes to do the same to others.
 
-use super::dataset::Dataset;
 use crate::data::Features;
 use crate::error::{Error, Result};
 
-/// x ← (x − mean) / deviation. Sparse features stay sparse: they are not centred, only divided by √(mean of squares).
+/// x ← (x − mean) / deviation. Sparse features stay sparse: they are not centered, only divided by √(mean of squares).
 ///
 /// ```
 /// use ndarray::array;
 /// use robust_ot::data::Features;
-/// use robust_ot::learn::Standardisation;
+/// use robust_ot::learn::Standardization;
 ///
 /// let mut features = Features::Dense(array![[1.0, 5.0], [3.0, 5.0]]);
-/// let found = Standardisation::of(&features);
+/// let found = Standardization::of(&features);
 /// found.apply(&mut features)?;
-/// assert_eq!(features, Features::Dense(array![[-1.0, 0.0], [1.0, 0.0]])); // a constant is only centred
+/// assert_eq!(features, Features::Dense(array![[-1.0, 0.0], [1.0, 0.0]])); // a constant is only centered
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Standardisation {
+pub struct Standardization {
     /// What is subtracted; nothing from sparse features.
     pub(super) mean: Option<Vec<f32>>,
     /// What is multiplied with.
     pub(super) scale: Vec<f32>,
 }
 
-impl Standardisation {
+impl Standardization {
     /// Every feature times one factor.
     ///
     /// ```
-    /// let bytes = robust_ot::learn::Standardisation::factor(784, 1.0 / 255.0);
+    /// let bytes = robust_ot::learn::Standardization::factor(784, 1.0 / 255.0);
     /// ```
     pub fn factor(columns: usize, factor: f32) -> Self {
         Self { mean: None, scale: vec![factor; columns] }
     }
 
-    /// Whether features are centred.
-    pub fn is_centred(&self) -> bool {
+    /// Whether features are centered.
+    pub fn is_centered(&self) -> bool {
         self.mean.is_some()
     }
 
@@ -78,7 +77,7 @@ impl Standardisation {
     /// Applies it, in place.
     ///
     /// # Errors
-    /// When the number of features differs, or sparse features would be centred.
+    /// When the number of features differs, or sparse features would be centered.
     pub fn apply(&self, features: &mut Features) -> Result<()> {
         if features.columns() != self.scale.len() {
             return Err(Error::Shape {
@@ -103,20 +102,10 @@ impl Standardisation {
             }
             (Features::Sparse(_), Some(_)) => Err(Error::Shape {
                 name: "the features",
-                expected: "dense, as in training, where they were centred".into(),
+                expected: "dense, as in training, where they were centered".into(),
                 found: "sparse".into(),
             }),
         }
-    }
-
-    /// Of a data set, applied to it.
-    ///
-    /// # Errors
-    /// Never for the data it is made from.
-    pub fn fit(data: &mut Dataset) -> Result<Self> {
-        let found = Self::of(data.features());
-        data.standardise(&found)?;
-        Ok(found)
     }
 }
 
