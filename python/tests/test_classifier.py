@@ -280,6 +280,43 @@ def test_partial_fit_does_not_go_on_from_standardized_weights(digits, tmp_path):
         RobustOTClassifier.load(tmp_path / "m.safetensors").partial_fit(X, y)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_of_one_length_are_those_of_a_normalizer(digits, tmp_path, sparse):
+    from scipy.sparse import csr_matrix
+    from sklearn.preprocessing import normalize
+
+    X, X_test, y, _ = digits
+    X, X_test = X.astype(np.float32), X_test.astype(np.float32)
+    X[3] = 0
+    own, unit = (csr_matrix(X), csr_matrix(normalize(X))) if sparse else (X, normalize(X))
+    with pytest.warns(UserWarning, match="1 of .* training rows are zero"):
+        model = RobustOTClassifier(row_length=1.0, epochs=5, validation=0.0).fit(own, y)
+    usual = RobustOTClassifier(epochs=5, validation=0.0).fit(unit, y)
+    np.testing.assert_allclose(model.coef_, usual.coef_, atol=1e-4)
+    np.testing.assert_allclose(model.predict_proba(X_test), usual.predict_proba(normalize(X_test)), atol=1e-4)
+    model.save(tmp_path / "m.safetensors")
+    again = RobustOTClassifier.load(tmp_path / "m.safetensors")
+    assert again.row_length == 1.0
+    np.testing.assert_array_equal(again.predict_proba(X_test), model.predict_proba(X_test))
+    again.partial_fit(own, y)
+    with pytest.raises(ValueError, match="row_length must be that of the fitted model, 1, but is 2"):
+        again.set_params(row_length=2.0).partial_fit(own, y)
+    with pytest.raises(ValueError, match="row_length must be positive and finite, but is 0"):
+        RobustOTClassifier(row_length=0.0).fit(X, y)
+
+
+def test_partial_fit_scales_its_rows(digits):
+    from sklearn.preprocessing import normalize
+
+    X, X_test, y, _ = digits
+    model, usual = RobustOTClassifier(row_length=3.0), RobustOTClassifier()
+    for _ in range(3):
+        model.partial_fit(X, y, classes=np.arange(10))
+        usual.partial_fit(3 * normalize(X), y, classes=np.arange(10))
+    np.testing.assert_allclose(model.coef_, usual.coef_, atol=1e-4)
+    np.testing.assert_allclose(model.decision_function(X_test), usual.decision_function(3 * normalize(X_test)), atol=1e-3)
+
+
 def test_fit_forgets_and_parameters_count_from_the_next_pass_on(digits):
     X, _, y, _ = digits
     model = RobustOTClassifier(lr=0.01).partial_fit(X, y, classes=np.arange(10))

@@ -65,6 +65,7 @@ def batches(rows, batch, workers):
         (False, {"lr": 0.01, "weight_decay": 0.001}),
         (True, {"optimizer": "sgd", "momentum": 0.9, "lr": 0.05}),
         (True, {"lr": 0.01, "weight_decay": 0.001}),
+        (False, {"lr": 0.05, "row_length": 3.0}),
     ],
 )
 def test_the_model_of_one_process_with_the_same_batches(cluster, several, options):

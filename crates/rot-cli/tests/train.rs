@@ -125,6 +125,34 @@ fn a_model_is_described_scored_and_predicts() {
 }
 
 #[test]
+fn rows_of_one_length_are_a_part_of_the_model() {
+    let s = scratch();
+    let found = trained(&s, "--epochs 40 --row-length 2 --out model.safetensors");
+    assert!(s.out("inspect model.safetensors").contains("rows scaled to length 2"));
+    assert_eq!(s.json("inspect model.safetensors")["row_length"], 2.0);
+    // Evaluating applies it: the scores of training's test rows come out again.
+    let scores = s.json("evaluate model.safetensors --x test.csv --y test.txt");
+    assert_eq!(scores["auc"], found["test"]["auc"]);
+    // The model sees directions alone: rows a thousand times as long have the same labels and, to rounding, probabilities.
+    s.write("short.csv", "1,2\n3,-1\n0,0\n");
+    s.write("long.csv", "1000,2000\n3000,-1000\n0,0\n");
+    let short = s.out("predict model.safetensors --x short.csv");
+    let run = s.run("predict model.safetensors --x long.csv");
+    let long = String::from_utf8(run.stdout).unwrap();
+    for (short, long) in short.lines().skip(1).zip(long.lines().skip(1)) {
+        let ((short, p), (long, q)) = (short.rsplit_once(',').unwrap(), long.rsplit_once(',').unwrap());
+        assert_eq!(short, long);
+        assert!((p.parse::<f64>().unwrap() - q.parse::<f64>().unwrap()).abs() < 1e-5);
+    }
+    let note = String::from_utf8(run.stderr).unwrap();
+    assert!(note.contains("1 of 3 rows are zero and cannot be scaled to a length; they stay zero"), "{note}");
+    for bad in ["0", "-1", "nan", "inf", "long"] {
+        let message = s.refusal(&format!("train {DATA} --row-length {bad}"));
+        assert!(message.contains("positive and finite, or none") && message.contains(bad), "{message}");
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_model_on_any_number_of_threads() {
     let s = scratch();
     let model = |name: &str, options: &str| {

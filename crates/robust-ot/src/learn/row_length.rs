@@ -143,7 +143,7 @@ mod tests {
                 let norm = found.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
                 prop_assert!(norm == 0.0 || (norm / f64::from(length) - 1.0).abs() < 1e-6);
                 let (columns, values) = sparse.row(row);
-                prop_assert!(columns.iter().zip(values).all(|(&at, &x)| found[at as usize] == x));
+                prop_assert!(columns.iter().zip(values).all(|(&at, x)| found[at as usize].to_bits() == x.to_bits()));
                 // Parallel: all 2 × 2 minors of the two rows vanish.
                 let was = &numbers[4 * row..4 * row + 4];
                 for (i, j) in (0..4).flat_map(|i| (0..i).map(move |j| (i, j))) {
