@@ -1,6 +1,6 @@
 # Everything a fresh machine with Rust and Python needs: make demo, make test.
 .PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-capacity bench-cuda \
-	lint lint-rust lint-python docs docs-rust site gallery wheel
+	lint lint-rust lint-python docs docs-rust site gallery wheel package
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -14,6 +14,11 @@ test: test-rust test-python
 test-rust: $(VENV)/ready
 	NEEDS_NVRTC=1 LD_LIBRARY_PATH="$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu[0-9]*/lib):$$LD_LIBRARY_PATH" \
 		cargo test --workspace --locked
+	for example in distance pairwise loss train; do target/debug/examples/$$example > /dev/null || exit 1; done
+
+# Every crate as it would be published, built from its packaged files alone.
+package:
+	cargo package --workspace --exclude robust-ot-py --exclude rot-bench --locked --allow-dirty
 
 # The wheel in an environment of its own. Tests of torch run where it is importable: $(VENV)/bin/pip install torch
 test-python: wheel
@@ -74,7 +79,7 @@ docs: site docs-rust
 
 # Its formulas are set by KaTeX in the browser; the site needs nothing from elsewhere.
 docs-rust:
-	RUSTDOCFLAGS="-D warnings --html-in-header $(CURDIR)/docs/katex.html" cargo doc --workspace --no-deps --locked
+	RUSTDOCFLAGS="-D warnings --html-in-header $(CURDIR)/crates/robust-ot/katex.html" cargo doc --workspace --no-deps --locked
 
 site: wheel
 	$(PYTHON) -m sphinx --fail-on-warning --keep-going -q docs site

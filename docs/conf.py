@@ -13,7 +13,6 @@ version = release = version_of("robust-ot")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
-exclude_patterns = ["katex.html"]
 html_theme = "furo"
 html_title = "robust-ot"
 html_show_sphinx = False

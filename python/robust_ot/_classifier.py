@@ -453,6 +453,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             value = getattr(self, name)
             if value != usual:
                 raise ValueError(f"{name} must be {usual!r} for {where}, but is {value!r}")
+        if self.target_geometry not in (None, "names"):
+            raise ValueError(f"target_geometry must be None or 'names' for {where}, but is {self.target_geometry!r}")
 
     def _options(self) -> dict[str, Any]:
         options = {name: getattr(self, name) for name in _OPTIONS}

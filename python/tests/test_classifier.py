@@ -257,6 +257,8 @@ def test_bad_rows_are_named(digits, tags):
     model = RobustOTClassifier().partial_fit(X, y, classes=np.arange(10))
     with pytest.raises(ValueError, match="known classes, but one label is 10"):
         model.partial_fit(X, y + 2)
+    with pytest.raises(ValueError, match="target_geometry must be None or 'names' for partial_fit"):
+        RobustOTClassifier(target_geometry="rows", target_transport=0.1).partial_fit(X, y, classes=np.arange(10))
     with pytest.raises(ValueError, match="geometry must be 'names' for partial_fit"):
         RobustOTClassifier(geometry="rows").partial_fit(X, y, classes=np.arange(10))
     with pytest.raises(ValueError, match="must be a robust-ot model"):

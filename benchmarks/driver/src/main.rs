@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use clap::{Parser, Subcommand};
 use ndarray::{Array1, Array2};
-use robust_ot::data::{read_npy, read_vector};
 use robust_ot::transport::{NetworkSimplex, Sinkhorn};
 use robust_ot::{Displacements, Error, Grouping, Interrupt, Measure};
+use robust_ot_learn::data::{read_npy, read_vector};
 use serde_json::{Value, json};
 
 #[derive(Debug, Parser)]

@@ -3,7 +3,7 @@
 //! Nothing of CUDA is needed to build this crate or to run it where there is no card: the driver, cuBLAS and the compiler NVRTC are
 //! looked for when a [`Device`] is opened, and kernels are compiled for the card that is there.
 //!
-//! [`Training`] makes the steps of [`robust_ot::learn::Trainer`] on the device; [`Streamed`] solves the plain entropic problems of
+//! [`Training`] makes the steps of [`robust_ot_learn::Trainer`] on the device; [`Streamed`] solves the plain entropic problems of
 //! [`robust_ot::Problem::solve_on`] there, and [`Pairs`] those of [`robust_ot::solve_pairs`], many at a time. [`BatchLoss`] is the
 //! robust loss for predictions that another library has on the device.
 

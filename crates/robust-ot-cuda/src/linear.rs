@@ -3,7 +3,7 @@
 use cudarc::driver::CudaSlice;
 use ndarray::{Array2, ArrayView2};
 use robust_ot::Result;
-use robust_ot::data::Features;
+use robust_ot_learn::data::Features;
 
 use crate::arguments::address;
 use crate::blas::{Blas, Matrix, Precision};
@@ -18,7 +18,7 @@ const MEASURED_ROWS: usize = 1024;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::data::Features;
+/// use robust_ot_learn::data::Features;
 /// use robust_ot_cuda::{Device, logits};
 ///
 /// if let Ok(device) = Device::open(0, None) {
@@ -57,7 +57,7 @@ pub fn logits(
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::data::Features;
+/// use robust_ot_learn::data::Features;
 /// use robust_ot_cuda::{Device, product_rounding};
 ///
 /// if let Ok(device) = Device::open(0, None) {

@@ -2,7 +2,7 @@
 
 use cudarc::driver::{CudaEvent, CudaFunction, CudaSlice, CudaStream, PinnedHostSlice};
 use robust_ot::Result;
-use robust_ot::data::Features;
+use robust_ot_learn::data::Features;
 use std::sync::Arc;
 
 use crate::arguments::{Truth, address};
@@ -96,7 +96,7 @@ impl<'a> RowStore<'a> {
             }
         };
         let count = if matches!(place, Place::Streamed(_)) { BUFFERS } else { 1 };
-        let cure = "smaller batches (--batch) need less";
+        let cure = "smaller batches need less";
         let batches = (0..count)
             .map(|_| stream.alloc_zeros::<f32>(batch * columns))
             .collect::<std::result::Result<Vec<_>, _>>()

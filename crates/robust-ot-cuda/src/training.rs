@@ -6,8 +6,8 @@ use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaFunction, CudaGraph, CudaSlice};
 use ndarray::Array2;
 use robust_ot::Result;
-use robust_ot::data::Features;
-use robust_ot::learn::{Dataset, Engine, EpochWork, Objective, Optimizer, Output, Parameters, TrainSettings};
+use robust_ot_learn::data::Features;
+use robust_ot_learn::{Dataset, Engine, EpochWork, Objective, Optimizer, Output, Parameters, TrainSettings};
 
 use crate::arguments::{NO_FAULT, Rates, Soft, Truth, address, fault};
 use crate::blas::{Blas, Matrix, Precision};
@@ -26,13 +26,13 @@ const FOURS: usize = 4;
 /// Biases that a block steps: few, so that many blocks add up the rows.
 const BIASES: u32 = 64;
 
-/// Trains on a CUDA device what [`robust_ot::learn::Trainer`] trains on the processor, and is given to it.
+/// Trains on a CUDA device what [`robust_ot_learn::Trainer`] trains on the processor, and is given to it.
 ///
 /// ```
 /// use ndarray::array;
 /// use robust_ot::Interrupt;
-/// use robust_ot::data::Features;
-/// use robust_ot::learn::{Dataset, Objective, TrainSettings, Trainer};
+/// use robust_ot_learn::data::Features;
+/// use robust_ot_learn::{Dataset, Objective, TrainSettings, Trainer};
 /// use robust_ot::loss::Targets;
 /// use robust_ot_cuda::{Device, Precision, Training};
 ///

@@ -2,7 +2,7 @@
 
 use cudarc::driver::CudaSlice;
 use robust_ot::Result;
-use robust_ot::learn::{Dataset, Objective, Optimizer, Parameters, Step, TrainSettings};
+use robust_ot_learn::{Dataset, Objective, Optimizer, Parameters, Step, TrainSettings};
 
 use crate::arguments::{Rates, Truth, address};
 use crate::device::Device;
@@ -60,7 +60,7 @@ impl Learnt {
                 device.no_room(
                     "the model",
                     4 * copies * whole,
-                    "fewer labels or features, or --optimizer sgd, need less",
+                    "fewer labels or features need less, and so does plain gradient descent",
                     error,
                 )
             })
@@ -144,9 +144,8 @@ impl Room {
         let stream = device.stream();
         let gradients = (features * labels).next_multiple_of(4);
         let bytes = 4 * (2 * batch * labels + gradients);
-        let failed = |error| {
-            device.no_room("a batch and its gradient", bytes, "smaller batches (--batch) need less", error)
-        };
+        let failed =
+            |error| device.no_room("a batch and its gradient", bytes, "smaller batches need less", error);
         let table = objective.targets().table().map(|table| {
             let numbers: Vec<f32> = table.iter().copied().collect();
             stream.clone_htod(&numbers).map_err(|error| {

@@ -5,13 +5,13 @@ mod common;
 use common::{device, matrix, rng};
 use ndarray::{Array2, array};
 use rand::RngExt;
-use robust_ot::data::{Features, Sparse};
-use robust_ot::learn::{
-    Dataset, Model, Objective, Optimizer, Reduction, Schedule, SoftTargets, TrainSettings, Trainer,
-};
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use robust_ot::{Error, Grouping, Interrupt, MetricSet, Prior, Result};
 use robust_ot_cuda::{Device, Precision, Training, logits, product_rounding};
+use robust_ot_learn::data::{Features, Sparse};
+use robust_ot_learn::{
+    Dataset, Model, Objective, Optimizer, Reduction, Schedule, SoftTargets, TrainSettings, Trainer,
+};
 
 const ROWS: usize = 70;
 const FEATURES: usize = 13;

@@ -7,7 +7,7 @@ use numpy::{
 };
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
-use robust_ot::data::{Features, Sparse};
+use robust_ot_learn::data::{Features, Sparse};
 use rot_cli::Memory;
 
 use crate::error::from_library;

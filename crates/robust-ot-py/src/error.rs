@@ -19,7 +19,7 @@ pub fn from_library(argument: &str, error: Error) -> PyErr {
             }
         }
         Error::Parameter { name, rule, value } => {
-            PyValueError::new_err(format!("{} must be {rule}, but is {value}", keyword(name)))
+            PyValueError::new_err(format!("{} must be {rule}, but is {value}", keyword_of(name)))
         }
         Error::Prior { rule, found } => PyValueError::new_err(format!("prior must be {rule}, but {found}")),
         Error::Grouping { rule, found } => {
@@ -67,6 +67,19 @@ fn as_keywords(message: &str) -> String {
         words.push(format!("{}{name}{}", &word[..at], &rest[end..]));
     }
     words.join(" ")
+}
+
+/// The keyword that sets a field of the library's settings.
+fn keyword_of(field: &str) -> &str {
+    match field {
+        "frank_wolfe" => "fw_iterations",
+        "lambda" => "lam",
+        "learning_rate" => "lr",
+        "max_iterations" => "max_iter",
+        "sinkhorn" => "sinkhorn_iterations",
+        "tol_gap_rel" => "tol",
+        other => other,
+    }
 }
 
 /// The keyword of an option.

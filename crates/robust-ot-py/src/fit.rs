@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use robust_ot::learn::{About, Dataset, Epoch, RowLength, Trainer};
+use robust_ot_learn::{About, Dataset, Epoch, RowLength, Trainer};
 use rot_cli::{Columns, Failure, FitOptions, Fitted, Preparation, Samples, Watch};
 
 use crate::arrays::{features, matrix};

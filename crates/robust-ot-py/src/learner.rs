@@ -4,7 +4,7 @@ use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use robust_ot::learn::{About, Dataset, Gradient, Learner as Learning, Preprocessing, RowLength};
+use robust_ot_learn::{About, Dataset, Gradient, Learner as Learning, Preprocessing, RowLength};
 
 use crate::arrays::matrix;
 use crate::error::{from_command, from_library};

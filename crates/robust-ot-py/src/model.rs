@@ -6,7 +6,7 @@ use ndarray::Array2;
 use numpy::{PyArray1, PyArray2, ToPyArray};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use robust_ot::learn::{Model as Trained, Output};
+use robust_ot_learn::{Model as Trained, Output};
 
 use crate::arrays::features;
 use crate::error::from_library;

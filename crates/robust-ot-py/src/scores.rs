@@ -3,8 +3,8 @@
 use ndarray::Array2;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use robust_ot::learn::Scores;
-use robust_ot::score;
+use robust_ot_learn::Scores;
+use robust_ot_learn::score;
 
 use crate::arrays::matrix;
 use crate::error::from_library;

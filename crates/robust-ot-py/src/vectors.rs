@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
-use robust_ot::data::{Embeddings, LabelVectors};
+use robust_ot_learn::data::{Embeddings, LabelVectors};
 
 use crate::error::from_library;
 use crate::threads::run;

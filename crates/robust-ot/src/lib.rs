@@ -32,20 +32,19 @@
 //! separate types. Bad input is an [`Error`] that names the rule and the value; not converging is a status with its
 //! gap. Results are the same for any number of threads.
 
-pub mod data;
 mod differences;
 mod displacement;
 mod error;
 mod grouping;
 mod interrupt;
 mod kernels;
-pub mod learn;
-mod linalg;
+/// Matrix products, for the crates beside this one; not part of the interface.
+#[doc(hidden)]
+pub mod linalg;
 pub mod loss;
 mod measure;
 mod metric;
 mod robust;
-pub mod score;
 #[cfg(test)]
 mod testing;
 pub mod transport;
@@ -57,6 +56,8 @@ pub use crate::interrupt::Interrupt;
 /// The loops themselves, for `benches/`; not part of the interface.
 #[doc(hidden)]
 pub use crate::kernels::sealed::Kernels;
+#[doc(hidden)]
+pub use crate::measure::LARGEST_COORDINATE;
 pub use crate::measure::Measure;
 pub use crate::metric::{MetricSet, Prior, SetParameters, WorstCase};
 pub use crate::robust::{
@@ -68,5 +69,5 @@ pub use crate::transport::PlanEntry;
 
 /// The examples of the README compile and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -18,7 +18,7 @@ use crate::kernels::Real;
 const ROWS_A_BLOCK: usize = 64;
 
 /// AB, row-major.
-pub(crate) fn product<T: Real>(a: ArrayView2<T>, b: ArrayView2<T>) -> Array2<T> {
+pub fn product<T: Real>(a: ArrayView2<T>, b: ArrayView2<T>) -> Array2<T> {
     let mut out = Array2::from_elem((a.nrows(), b.ncols()), T::default());
     let blocks = out.axis_chunks_iter_mut(Axis(0), ROWS_A_BLOCK).into_par_iter();
     blocks.zip(a.axis_chunks_iter(Axis(0), ROWS_A_BLOCK)).for_each(|(out, a)| product_into(out, a, b));
@@ -29,7 +29,7 @@ pub(crate) fn product<T: Real>(a: ArrayView2<T>, b: ArrayView2<T>) -> Array2<T> 
 const BLOCK: (usize, usize) = (80, 128);
 
 /// AB into a row-major matrix, in blocks on all threads. Where rows are few and long, columns are what can be shared out.
-pub(crate) fn product_blocks<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: ArrayView2<T>) {
+pub fn product_blocks<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: ArrayView2<T>) {
     let (rows, columns) = out.dim();
     let out = out.as_slice_mut().expect("products are written to row-major blocks");
     let out = MatMut::from_row_major_slice_mut(out, rows, columns);
@@ -54,7 +54,7 @@ fn share_out<T: Real>(out: MatMut<T>, a: MatRef<T>, b: MatRef<T>) {
 }
 
 /// AB into a row-major matrix, on this thread.
-pub(crate) fn product_into<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: ArrayView2<T>) {
+pub fn product_into<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: ArrayView2<T>) {
     let (rows, columns) = out.dim();
     let out = out.as_slice_mut().expect("products are written to row-major blocks");
     let out = MatMut::from_row_major_slice_mut(out, rows, columns);
@@ -83,31 +83,38 @@ pub(crate) fn solve_positive(a: &Array2<f64>, b: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// The numbers of a row-major matrix, row by row.
-pub(crate) fn flat<T, S: Data<Elem = T>>(a: &ArrayBase<S, Ix2>) -> &[T] {
+///
+/// # Panics
+/// When it is not row-major.
+pub fn flat<T, S: Data<Elem = T>>(a: &ArrayBase<S, Ix2>) -> &[T] {
     a.as_slice().expect("the matrices of this crate are row-major")
 }
 
 /// One of its rows.
-pub(crate) fn row<T>(a: &Array2<T>, i: usize) -> &[T] {
+pub fn row<T>(a: &Array2<T>, i: usize) -> &[T] {
     &flat(a)[i * a.ncols()..(i + 1) * a.ncols()]
 }
 
 /// All its numbers, to be written.
-pub(crate) fn flat_mut<T>(a: &mut Array2<T>) -> &mut [T] {
+///
+/// # Panics
+/// When it is not row-major.
+pub fn flat_mut<T>(a: &mut Array2<T>) -> &mut [T] {
     a.as_slice_mut().expect("the matrices of this crate are row-major")
 }
 
 /// <A, B> = Σ_ab A_ab B_ab.
-pub(crate) fn inner(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
+pub fn inner(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
 /// A = Q diag(w) Qᵀ with w ascending and the eigenvectors in the columns of Q.
 #[derive(Debug, Clone)]
-pub(crate) struct Eigen {
-    pub(crate) values: Array1<f64>,
-    /// Column-major.
-    pub(crate) vectors: Array2<f64>,
+pub struct Eigen {
+    /// w.
+    pub values: Array1<f64>,
+    /// Q, column-major.
+    pub vectors: Array2<f64>,
 }
 
 /// Room for decompositions of one size after the other.
@@ -119,7 +126,10 @@ pub(crate) struct EigenRoom {
 
 impl Eigen {
     /// Decomposes a symmetric matrix.
-    pub(crate) fn new(a: &Array2<f64>) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When the decomposition does not converge.
+    pub fn new(a: &Array2<f64>) -> Result<Self> {
         let mut eigen = Self::zeros(a.nrows());
         eigen.decompose(a, &mut EigenRoom::default())?;
         Ok(eigen)

@@ -4,8 +4,9 @@ use ndarray::{Array1, Array2};
 
 use crate::error::{Error, Result};
 
-/// Squared distances of larger coordinates leave the range of f64.
-pub(crate) const LARGEST_COORDINATE: f64 = 1e150;
+/// Squared distances of larger coordinates leave the range of `f64`.
+#[doc(hidden)]
+pub const LARGEST_COORDINATE: f64 = 1e150;
 
 /// Points with weights that sum to one.
 ///

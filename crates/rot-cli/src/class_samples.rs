@@ -2,7 +2,7 @@
 
 use clap::Args;
 use robust_ot::Error;
-use robust_ot::learn::{Dataset, sample_per_class};
+use robust_ot_learn::{Dataset, sample_per_class};
 
 use crate::failure::Failure;
 
@@ -97,8 +97,8 @@ impl ClassSamples {
 #[cfg(test)]
 mod tests {
     use ndarray::Array2;
-    use robust_ot::data::Features;
     use robust_ot::loss::Targets;
+    use robust_ot_learn::data::Features;
 
     use super::*;
 

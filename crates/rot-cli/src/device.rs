@@ -7,9 +7,9 @@ use std::str::FromStr;
 
 use clap::Args;
 use ndarray::Array2;
-use robust_ot::data::Features;
-use robust_ot::learn::Model;
 use robust_ot_cuda::{Device, logits};
+use robust_ot_learn::Model;
+use robust_ot_learn::data::Features;
 
 use crate::failure::Failure;
 use crate::fit::zero_rows_note;

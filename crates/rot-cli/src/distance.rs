@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use robust_ot::data::write_table;
 use robust_ot::{Grouping, Settings, Solution, Status, Storage};
 use robust_ot_cuda::{Device, Streamed};
+use robust_ot_learn::data::write_table;
 use serde_json::{Map, Value, json};
 
 use crate::device::{DeviceOptions, Work, device_name, unfit_plans};

@@ -41,7 +41,7 @@ impl Failure {
         match error {
             Error::Io { .. } | Error::Format { .. } => Self::Input(error.to_string()),
             Error::Parameter { name, rule, value } => {
-                Self::Input(format!("--{name} must be {rule}, but is {value}"))
+                Self::Input(format!("--{} must be {rule}, but is {value}", option_of(name)))
             }
             Error::Prior { rule, found } => Self::Input(format!("--prior must be {rule}, but {found}")),
             Error::Grouping { rule, found } => Self::Input(format!("--grouping must {rule}, but {found}")),
@@ -50,6 +50,19 @@ impl Failure {
             Error::Eigen { .. } => Self::Other(placed(place, error)),
             other => Self::Input(placed(place, other)),
         }
+    }
+}
+
+/// The option that sets a field of the library's settings.
+fn option_of(field: &str) -> String {
+    match field {
+        "frank_wolfe" => "fw-iterations".to_owned(),
+        "learning_rate" => "lr".to_owned(),
+        "max_iterations" => "max-iter".to_owned(),
+        "sinkhorn" => "sinkhorn-iterations".to_owned(),
+        "start" => "init".to_owned(),
+        "tol_gap_rel" => "tol".to_owned(),
+        other => other.replace('_', "-"),
     }
 }
 

@@ -3,13 +3,13 @@
 
 use clap::{Args, Parser};
 use ndarray::Array2;
-use robust_ot::learn::{
-    About, Dataset, Epoch, Model, Objective, Optimizer, Preprocessing, RowLength, Standardization,
-    TrainSettings, Trainer, threshold,
-};
 use robust_ot::loss::LossSettings;
 use robust_ot::{Interrupt, MetricSet};
 use robust_ot_cuda::{Device, Training, product_rounding};
+use robust_ot_learn::{
+    About, Dataset, Epoch, Model, Objective, Optimizer, Preprocessing, RowLength, Standardization,
+    TrainSettings, Trainer, threshold,
+};
 
 use crate::device::{DeviceChoice, Work, device_name};
 use crate::failure::Failure;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use clap::ValueEnum;
 use ndarray::Array2;
-use robust_ot::learn::{Dataset, label_means};
+use robust_ot_learn::{Dataset, label_means};
 
 use crate::failure::Failure;
 use crate::memory::Memory;

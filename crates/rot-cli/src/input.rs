@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use robust_ot::Measure;
-use robust_ot::data::{Embedded, Embeddings, Histogram, read_points, read_vector};
+use robust_ot_learn::data::{Embedded, Embeddings, Histogram, read_points, read_vector};
 
 use crate::failure::Failure;
 

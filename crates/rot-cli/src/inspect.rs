@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use robust_ot::learn::{Model, Output};
+use robust_ot_learn::{Model, Output};
 use serde_json::json;
 
 use crate::failure::Failure;

@@ -2,9 +2,9 @@
 
 use clap::{Args, ValueEnum};
 use ndarray::{Array1, Array2};
-use robust_ot::learn::{About, Dataset, Objective, SoftTargets};
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use robust_ot::{Grouping, MetricSet};
+use robust_ot_learn::{About, Dataset, Objective, SoftTargets};
 
 use crate::failure::Failure;
 use crate::geometry::{Geometries, Geometry};

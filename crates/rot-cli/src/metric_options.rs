@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use robust_ot::data::{read_groups, read_matrix};
 use robust_ot::{Error, Grouping, Measure, MetricSet, Prior, Problem, SetParameters};
+use robust_ot_learn::data::{read_groups, read_matrix};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use ndarray::{Array2, Axis};
 use rayon::prelude::*;
-use robust_ot::learn::{Epoch, Model};
 use robust_ot::loss::Targets;
-use robust_ot::score::best_labels;
+use robust_ot_learn::score::best_labels;
+use robust_ot_learn::{Epoch, Model};
 use serde_json::{Value, json};
 
 use crate::explain::group_names;

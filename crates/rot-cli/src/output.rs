@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{LineStyle, TableStyle};
 use ndarray::Array2;
-use robust_ot::data::{write_npy, write_table};
+use robust_ot_learn::data::{write_npy, write_table};
 
 use crate::failure::Failure;
 

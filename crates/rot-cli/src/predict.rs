@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ndarray::{ArrayView1, Axis};
 use rayon::prelude::*;
-use robust_ot::data::{format_table, write_npy, write_table, write_whole};
-use robust_ot::learn::Model;
-use robust_ot::score::best_labels;
+use robust_ot_learn::Model;
+use robust_ot_learn::data::{format_table, write_npy, write_table, write_whole};
+use robust_ot_learn::score::best_labels;
 use serde_json::{Value, json};
 
 use crate::device::{CPU, DeviceOptions, probabilities};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use robust_ot::data::{Features, read_idx, read_idx_labels, read_labelled};
+use robust_ot_learn::data::{Features, read_idx, read_idx_labels, read_labelled};
 
 use crate::failure::Failure;
 

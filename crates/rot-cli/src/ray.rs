@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ndarray::{Array2, Axis};
-use robust_ot::data::{read_npy, write_npy};
 use robust_ot::{Grouping, Interrupt, MetricSet, Prior, Settings};
+use robust_ot_learn::data::{read_npy, write_npy};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

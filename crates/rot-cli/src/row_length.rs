@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use robust_ot::learn::RowLength;
+use robust_ot_learn::RowLength;
 
 /// A length, or `none`.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use robust_ot::data::write_whole;
+use robust_ot_learn::data::write_whole;
 use serde_json::Value;
 
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! Scores for people.
 
 use comfy_table::{CellAlignment, Table};
-use robust_ot::learn::Scores;
+use robust_ot_learn::Scores;
 
 use crate::output::TABLE_STYLE;
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use robust_ot::data::{Features, read_features, read_labelled, read_labels};
-use robust_ot::learn::Model;
 use robust_ot::loss::Targets;
+use robust_ot_learn::Model;
+use robust_ot_learn::data::{Features, read_features, read_labelled, read_labels};
 
 use crate::failure::Failure;
 use crate::raw_samples::{is_text, places_without};

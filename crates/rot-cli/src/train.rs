@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use robust_ot::Interrupt;
-use robust_ot::learn::{Epoch, Model, Scores, Trainer};
+use robust_ot_learn::{Epoch, Model, Scores, Trainer};
 use serde_json::{Map, Value, json};
 
 use crate::device::{CPU, DeviceChoice};

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use ndarray::{Array2, Axis};
-use robust_ot::data::{LabelFile, LabelVectors, read_features, read_label_names, read_labels, to_length_one};
-use robust_ot::learn::Dataset;
 use robust_ot::loss::Targets;
+use robust_ot_learn::Dataset;
+use robust_ot_learn::data::{
+    LabelFile, LabelVectors, read_features, read_label_names, read_labels, to_length_one,
+};
 
 use crate::class_samples::{ClassSamples, Drawn, PAPER};
 use crate::failure::Failure;

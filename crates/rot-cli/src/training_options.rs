@@ -1,7 +1,7 @@
 //! How `rot train` minimises, and the library values that stand for it.
 
 use clap::{Args, ValueEnum};
-use robust_ot::learn::{Optimizer, Reduction, Schedule, TrainSettings};
+use robust_ot_learn::{Optimizer, Reduction, Schedule, TrainSettings};
 
 use crate::device::DeviceChoice;
 use crate::failure::Failure;

@@ -2,9 +2,9 @@
 
 use ndarray::{Array2, ArrayView1, Axis};
 use rayon::prelude::*;
-use robust_ot::learn::Model;
 use robust_ot::loss::Targets;
 use robust_ot::{Grouping, Measure, MetricSet, Problem, Result, Settings, Solution};
+use robust_ot_learn::Model;
 
 /// Relative gap of these plans: they are looked at, not computed with.
 const TOLERANCE: f64 = 1e-2;

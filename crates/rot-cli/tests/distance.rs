@@ -162,10 +162,10 @@ fn plan_and_metric_are_written_in_every_format() {
     assert!((masses.iter().sum::<f64>() - 1.0).abs() < 1e-12);
     assert_eq!(scratch.read("metric.csv").lines().count(), 2);
     scratch.out("distance a.csv b.csv --plan-out plan.npy --metric-out metric.npy");
-    let plan = robust_ot::data::read_npy(&scratch.path("plan.npy")).unwrap();
+    let plan = robust_ot_learn::data::read_npy(&scratch.path("plan.npy")).unwrap();
     assert_eq!(plan.dim(), (3, 4));
     assert!((plan.sum() - 1.0).abs() < 1e-12);
-    let metric = robust_ot::data::read_npy(&scratch.path("metric.npy")).unwrap();
+    let metric = robust_ot_learn::data::read_npy(&scratch.path("metric.npy")).unwrap();
     assert!(
         ((&metric * &metric).sum() - 1.0).abs() < 1e-12,
         "the worst metric of p with k = 1 has unit norm"

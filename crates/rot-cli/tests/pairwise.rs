@@ -57,7 +57,7 @@ fn the_matrix_is_written_and_drawn() {
     scratch.out("pairwise one.csv two.csv far.csv --out m.npy --heatmap m.png");
     let png = std::fs::read(scratch.path("m.png")).unwrap();
     assert!(png.starts_with(b"\x89PNG") && png.len() > 2000);
-    let matrix = robust_ot::data::read_npy(&scratch.path("m.npy")).unwrap();
+    let matrix = robust_ot_learn::data::read_npy(&scratch.path("m.npy")).unwrap();
     assert_eq!(matrix.dim(), (3, 3));
     assert!(matrix.indexed_iter().all(|((i, j), x)| x.to_bits() == matrix[[j, i]].to_bits()));
 }

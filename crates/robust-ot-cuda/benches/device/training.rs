@@ -3,11 +3,11 @@
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use robust_ot::data::Features;
-use robust_ot::learn::{Dataset, Objective, TrainSettings, Trainer};
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use robust_ot::{Grouping, Interrupt, MetricSet};
 use robust_ot_cuda::{Device, Precision, Training};
+use robust_ot_learn::data::Features;
+use robust_ot_learn::{Dataset, Objective, TrainSettings, Trainer};
 
 use crate::floor;
 

@@ -88,7 +88,7 @@ impl<T: Real> Labels<T> {
         if !grams.iter().all(|gram| Into::<f64>::into(*gram).is_finite()) {
             let largest = points.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
             let rule = format!("small enough for their squares in {}", T::NAME);
-            return Err(Error::parameter("label-vectors", rule, format!("{largest:e}")));
+            return Err(Error::parameter("label_vectors", rule, format!("{largest:e}")));
         }
         Ok(Self {
             points: points.mapv(T::nearest),

@@ -56,12 +56,12 @@ impl LossSettings {
     /// # Errors
     /// When a setting is outside its range.
     pub fn check(&self) -> Result<()> {
-        for (name, value) in [("entropy", self.entropy), ("oracle-entropy", self.oracle())] {
+        for (name, value) in [("entropy", self.entropy), ("oracle_entropy", self.oracle())] {
             if !(1e-30..=1e30).contains(&value) {
                 return Err(Error::parameter(name, "between 1e-30 and 1e30", value));
             }
         }
-        for (name, value) in [("fw-iterations", self.frank_wolfe), ("sinkhorn-iterations", self.sinkhorn)] {
+        for (name, value) in [("frank_wolfe", self.frank_wolfe), ("sinkhorn", self.sinkhorn)] {
             if value == 0 {
                 return Err(Error::parameter(name, "at least 1", value));
             }

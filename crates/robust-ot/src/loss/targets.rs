@@ -80,8 +80,11 @@ impl Targets {
         selected
     }
 
-    /// [`Targets::select`] into room that is there.
-    pub(crate) fn gather(&mut self, from: &Self, rows: &[usize]) {
+    /// [`Targets::select`] into memory that is already allocated.
+    ///
+    /// # Panics
+    /// When a row is not there.
+    pub fn gather(&mut self, from: &Self, rows: &[usize]) {
         self.labels = from.labels;
         self.starts.clear();
         self.starts.push(0);
@@ -93,7 +96,7 @@ impl Targets {
     }
 
     /// The rows of other targets behind these.
-    pub(crate) fn append(&mut self, other: &Self) {
+    pub fn append(&mut self, other: &Self) {
         for row in 0..other.rows() {
             self.indices.extend_from_slice(other.row(row));
             self.starts.push(self.indices.len());

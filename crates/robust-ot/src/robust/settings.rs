@@ -93,10 +93,10 @@ impl Settings {
     /// When a setting is outside its range.
     pub fn check(&self) -> Result<()> {
         if !(self.tol_gap_rel >= 0.0 && self.tol_gap_rel.is_finite()) {
-            return Err(Error::parameter("tol", "finite and not negative", self.tol_gap_rel));
+            return Err(Error::parameter("tol_gap_rel", "finite and not negative", self.tol_gap_rel));
         }
         if self.max_iterations == 0 {
-            return Err(Error::parameter("max-iter", "at least 1", 0));
+            return Err(Error::parameter("max_iterations", "at least 1", 0));
         }
         Ok(())
     }

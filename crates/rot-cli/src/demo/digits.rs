@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use ndarray::Array2;
-use robust_ot::data::Features;
-use robust_ot::learn::{Dataset, Model, Objective, Scores, TrainSettings, Trainer, sample_per_class};
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use robust_ot::{Grouping, Interrupt};
+use robust_ot_learn::data::Features;
+use robust_ot_learn::{Dataset, Model, Objective, Scores, TrainSettings, Trainer, sample_per_class};
 
 use crate::failure::Failure;
 use crate::loss_options::MIX_OT;

@@ -9,7 +9,7 @@ use std::sync::Once;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
-use robust_ot::data::write_whole;
+use robust_ot_learn::data::write_whole;
 
 pub use self::curves::{Axis, Curve, Curves};
 pub use self::dots::{Dot, Dots};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ndarray::Array2;
-use robust_ot::data::write_whole;
+use robust_ot_learn::data::write_whole;
 use serde_json::Value;
 
 use self::page::Page;

@@ -1,6 +1,6 @@
 //! The page of a trained model.
 
-use robust_ot::learn::Scores;
+use robust_ot_learn::Scores;
 use serde_json::{Value, json};
 
 use super::page::Page;

@@ -8,8 +8,8 @@ use ndarray::{Array2, Axis};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use robust_ot::data::{LabelVectors, to_length_one};
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
+use robust_ot_learn::data::{LabelVectors, to_length_one};
 use serde::Deserialize;
 use serde_json::json;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use robust_ot::data::write_whole;
+use robust_ot_learn::data::write_whole;
 use serde::de::DeserializeOwned;
 
 use self::contours::Contours;
@@ -30,16 +30,16 @@ use crate::signal::interrupt;
 
 /// The tables of trained models that are shipped.
 const TABLES: [(&str, &str); 3] = [
-    ("scale", include_str!("../../../../experiments/scale.toml")),
-    ("table1", include_str!("../../../../experiments/table1.toml")),
-    ("table2", include_str!("../../../../experiments/table2.toml")),
+    ("scale", include_str!("../../experiments/scale.toml")),
+    ("table1", include_str!("../../experiments/table1.toml")),
+    ("table2", include_str!("../../experiments/table2.toml")),
 ];
 
 /// The table of texts, and the pictures.
 const OTHERS: [(&str, &str); 3] = [
-    ("figure1", include_str!("../../../../experiments/figure1.toml")),
-    ("figure2", include_str!("../../../../experiments/figure2.toml")),
-    ("movies", include_str!("../../../../experiments/movies.toml")),
+    ("figure1", include_str!("../../experiments/figure1.toml")),
+    ("figure2", include_str!("../../experiments/figure2.toml")),
+    ("movies", include_str!("../../experiments/movies.toml")),
 ];
 
 /// What the names of experiments with a reduced budget end in.

@@ -8,8 +8,8 @@ use std::time::Instant;
 use clap::Parser;
 use comfy_table::Table;
 use ndarray::Array2;
-use robust_ot::data::write_whole;
 use robust_ot::{Interrupt, Solution, Status, Workspace};
+use robust_ot_learn::data::write_whole;
 use serde::Deserialize;
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use comfy_table::{CellAlignment, Table};
-use robust_ot::data::write_whole;
+use robust_ot_learn::data::write_whole;
 use serde_json::Value;
 
 use super::experiment::{Cell, Data, Experiment, Figures, Part};

@@ -1,0 +1,158 @@
+//! The features of samples, from whichever kind of file.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use ndarray::Array2;
+use robust_ot::Result;
+
+use super::features::Features;
+use super::idx::read_idx;
+use super::mat::read_mat;
+use super::npy::{read_npy_f32, refused_number};
+use super::npz::{Content, read_npz};
+use super::number::Number;
+use super::svmlight::read_labelled;
+use super::table::read_table;
+use super::variable::Role;
+use super::{extension, format_error};
+
+/// The features of samples, and what they are called if the file says so.
+///
+/// ```
+/// use robust_ot_learn::data::{FeatureFile, Features};
+///
+/// let file = FeatureFile { features: Features::Dense(ndarray::array![[1.0, 2.0]]), names: None };
+/// assert_eq!(file.features.columns(), 2);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeatureFile {
+    /// One row a sample; finite.
+    pub features: Features,
+    /// One name a column.
+    pub names: Option<Vec<String>>,
+}
+
+/// Reads features by the ending of the file: `.npy`, `.npz` (one array, one named `x`, `X`, `features`, `data` or `fts`, or
+/// a sparse CSR matrix of SciPy), `.csv` or `.tsv` with or without a header, `.mat` (version 5), `.svm`, `.svmlight`,
+/// `.libsvm` or `.txt` (their labels are left out), and IDX (names in `-ubyte` or `.idx`; bytes stay 0 to 255). All but
+/// `.npz` may be gzipped.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use robust_ot_learn::data::Features;
+/// let path = dir.path().join("features.csv");
+/// std::fs::write(&path, "height,width\n1,2\n").unwrap();
+/// let file = robust_ot_learn::data::read_features(&path)?;
+/// assert_eq!(file.features, Features::Dense(ndarray::array![[1.0, 2.0]]));
+/// assert_eq!(file.names.unwrap(), ["height", "width"]);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+///
+/// # Errors
+/// When the file cannot be read, has another ending, is not what the ending says, is empty, or has a number that is not
+/// finite in single precision.
+pub fn read_features(path: &Path) -> Result<FeatureFile> {
+    let mut names = None;
+    let features = match extension(path).as_str() {
+        _ if is_idx(path) => Features::Dense(read_idx(path)?.into_rows()),
+        "npy" => Features::Dense(read_npy_f32(path)?),
+        "npz" => match read_npz(path, Role::Features)? {
+            Content::Dense(array) => Features::Dense(array),
+            Content::Sparse(sparse) => Features::Sparse(sparse),
+        },
+        "mat" => Features::Dense(read_mat(path, Role::Features)?),
+        "csv" | "tsv" => {
+            let table = read_table(path)?;
+            names = table.names;
+            Features::Dense(single(path, &table.values)?)
+        }
+        "svm" | "svmlight" | "libsvm" | "txt" => Features::Sparse(read_labelled(path)?.features),
+        other => {
+            let message = format!(
+                "features must be .npy, .npz, .mat, .csv, .tsv, .svm, .txt or IDX, but this ends in .{other}"
+            );
+            return Err(format_error(path, message));
+        }
+    };
+    let (rows, columns) = (features.rows(), features.columns());
+    if rows == 0 || columns == 0 {
+        let message = format!("must hold at least one sample and one feature, but is {rows} × {columns}");
+        return Err(format_error(path, message));
+    }
+    features.check_finite().map_err(|error| format_error(path, error.to_string()))?;
+    Ok(FeatureFile { features, names })
+}
+
+/// Whether a file is called like MNIST's, which have no ending.
+pub(super) fn is_idx(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or("").to_ascii_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    name.ends_with("-ubyte") || extension(path) == "idx"
+}
+
+fn single(path: &Path, values: &Array2<f64>) -> Result<Array2<f32>> {
+    let narrow = |(place, &value): ((usize, usize), &f64)| {
+        f32::from_f64(value).ok_or_else(|| refused_number::<f32>(path, place, value))
+    };
+    let numbers: Vec<f32> = values.indexed_iter().map(narrow).collect::<Result<_>>()?;
+    Array2::from_shape_vec(values.dim(), numbers).map_err(|error| format_error(path, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::array;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::data::Sparse;
+    use crate::data::compressed::tests::gzip;
+    use crate::data::write_npy;
+
+    fn read(file: &str, bytes: &[u8]) -> Result<FeatureFile> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(file);
+        std::fs::write(&path, bytes).unwrap();
+        read_features(&path)
+    }
+
+    #[test]
+    fn the_ending_decides() {
+        let table = read("a.csv.gz", &gzip(b"a,b\n1,2\n")).unwrap();
+        assert_eq!(table.features, Features::Dense(array![[1.0, 2.0]]));
+        assert_eq!(table.names.unwrap(), ["a", "b"]);
+        for file in ["images-idx2-ubyte", "images.IDX", "images.idx2-ubyte.gz"] {
+            let images = read(file, &[0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 255]).unwrap();
+            assert_eq!(images.features, Features::Dense(array![[0.0, 255.0]]));
+        }
+        let sparse = Features::Sparse(Sparse::new(2, vec![0, 1], vec![1], vec![0.5]).unwrap());
+        assert_eq!(read("a.svm", b"1 2:0.5\n").unwrap().features, sparse);
+        assert_eq!(read("a.txt", b"1 2 2\n1 1:0.5\n").unwrap().features, sparse);
+    }
+
+    #[test]
+    fn faults_name_the_file() {
+        let message = |file: &str, text: &str| read(file, text.as_bytes()).unwrap_err().to_string();
+        assert!(message("a.doc", "").contains("a.doc: features must be .npy"));
+        assert!(
+            message("a.svm", "1\n")
+                .contains("a.svm: must hold at least one sample and one feature, but is 1 × 0")
+        );
+        assert!(message("a.csv", "1,2\n3,1e39\n").contains("32-bit floats, but row 2, column 2 is 1000"));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npy");
+        write_npy(&path, &array![[1.0, f64::INFINITY]]).unwrap();
+        let infinite = read_features(&path).unwrap_err().to_string();
+        assert!(
+            infinite
+                .ends_with("a.npy: features must be finite, but row 1, column 2 is inf (counting from 1)")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), ending in "txt|csv|npy|npz|mat|idx") {
+            let _ = read(&format!("a.{ending}"), &bytes);
+        }
+    }
+}

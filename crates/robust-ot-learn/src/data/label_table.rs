@@ -1,0 +1,97 @@
+//! Labels in `.csv` and `.tsv` tables.
+
+use std::path::Path;
+
+use csv::StringRecord;
+use robust_ot::Result;
+
+use super::table::{csv_error, open_csv};
+use super::tags::Tags;
+use super::{format_error, line_error};
+
+/// Reads one column of classes, or one of 0 and 1 for each label, below a header.
+pub(super) fn read_label_table(path: &Path) -> Result<Tags> {
+    let mut reader = open_csv(path)?;
+    let (mut tags, mut record) = (Tags::default(), StringRecord::new());
+    let mut header: Option<usize> = None;
+    while reader.read_record(&mut record).map_err(|error| csv_error(path, error))? {
+        let line = record.position().map_or(0, csv::Position::line) as usize;
+        let refuse = |message: String| line_error(path, line, message);
+        let Some(width) = header else {
+            if let Some(number) = record.iter().find(|field| field.parse::<f64>().is_ok()) {
+                let message = format!("the first line must be a header of names, but has '{number}'");
+                return Err(refuse(message));
+            }
+            header = Some(record.len());
+            if record.len() > 1 {
+                tags.push(line, record.iter()).map_err(refuse)?;
+                tags.rows.clear();
+            }
+            continue;
+        };
+        if record.len() != width {
+            let found = record.len();
+            return Err(refuse(format!(
+                "every row must have {width} fields like the first, but this has {found}"
+            )));
+        }
+        if width == 1 {
+            // The parser skips empty lines, which here would be samples.
+            let within: usize = record.iter().map(|field| field.matches('\n').count()).sum();
+            if reader.position().line() as usize > line + 1 + within {
+                return Err(refuse("a sample must have a class, but a line is empty".into()));
+            }
+            tags.push(line, record.iter()).map_err(refuse)?;
+        } else {
+            let mut row = Vec::new();
+            for (column, field) in record.iter().enumerate() {
+                match field.parse::<f64>() {
+                    Ok(0.0) => {}
+                    Ok(1.0) => row.push(column),
+                    _ => {
+                        let column = column + 1;
+                        let rule = "fields of a table of labels must be 0 or 1";
+                        return Err(refuse(format!("{rule}, but column {column} is '{field}'")));
+                    }
+                }
+            }
+            tags.rows.push(row);
+        }
+    }
+    if tags.rows.is_empty() {
+        return Err(format_error(path, "must hold a header and at least one row, but does not".into()));
+    }
+    Ok(tags)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::data::label_file::tests::{message, read};
+
+    #[test]
+    fn classes_or_indicators_below_a_header() {
+        let table = read("t.csv", b"sea,ship\n0,1\n0,0\n1.0,1\n", None).unwrap();
+        assert_eq!(table.rows, [vec![1], vec![], vec![0, 1]]);
+        assert_eq!(table.names.unwrap(), ["sea", "ship"]);
+        let named = read("t.tsv", b"sea\tship\n0\t1\n", Some(&["ship", "sky", "sea"])).unwrap();
+        assert_eq!((named.rows, named.count), (vec![vec![0]], 3));
+        let classes = read("t.csv", b"class\nship\nsea\nship\n", None).unwrap();
+        assert_eq!((classes.rows, classes.count), (vec![vec![0], vec![1], vec![0]], 2));
+        assert_eq!(read("t.csv", b"class\n2\n0", None).unwrap().rows, [[2], [0]]);
+        assert!(
+            message("t.csv", "a,b\n0,2\n", None)
+                .contains("t.csv:2: fields of a table of labels must be 0 or 1, but column 2 is '2'")
+        );
+        assert!(message("t.csv", "a,b\n0\n", None).contains("t.csv:2: every row must have 2 fields"));
+        assert!(message("t.csv", "a,a\n0,0\n", None).contains("'a' is repeated"));
+        assert!(
+            message("t.csv", "3\n0\n", None)
+                .contains("t.csv:1: the first line must be a header of names, but has '3'")
+        );
+        assert!(message("t.csv", "class\n1\n\n2\n", None).contains("but a line is empty"));
+        assert!(message("t.csv", "a,b\n", None).contains("at least one row"));
+        assert!(
+            message("t.csv", "a,seaa\n0,0\n", Some(&["a", "sea"])).contains("'seaa' is not; did you mean")
+        );
+    }
+}

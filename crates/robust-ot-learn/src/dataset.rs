@@ -1,0 +1,177 @@
+//! Samples with their true labels, and samples of samples.
+
+use ndarray::Axis;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use robust_ot::loss::Targets;
+use robust_ot::{Error, Result};
+
+use crate::data::Features;
+use crate::preprocessing::Preprocessing;
+
+/// Features and true labels, row by row.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot_learn::data::Features;
+/// use robust_ot_learn::Dataset;
+/// use robust_ot::loss::Targets;
+///
+/// let features = Features::Dense(array![[0.0], [1.0], [2.0]]);
+/// let data = Dataset::new(features, Targets::new(2, [[0], [1], [1]])?)?;
+/// let (train, rest) = data.split(1.0 / 3.0, 7)?;
+/// assert_eq!((train.rows(), rest.rows()), (2, 1));
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    features: Features,
+    targets: Targets,
+}
+
+impl Dataset {
+    /// Checks that features are finite and rows as many as targets.
+    ///
+    /// # Errors
+    /// When they are not, or there is no row.
+    pub fn new(features: Features, targets: Targets) -> Result<Self> {
+        features.check_finite()?;
+        if features.rows() != targets.rows() || features.rows() == 0 {
+            return Err(Error::Shape {
+                name: "features and labels",
+                expected: "of the same number of rows, at least one".into(),
+                found: format!("{} and {} rows", features.rows(), targets.rows()),
+            });
+        }
+        Ok(Self { features, targets })
+    }
+
+    /// The features.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// Preprocesses the features, in place. Returns how many rows are zero and were to be scaled to a length.
+    ///
+    /// # Errors
+    /// As [`Preprocessing::apply`].
+    pub fn preprocess(&mut self, by: &Preprocessing) -> Result<usize> {
+        by.apply(&mut self.features)
+    }
+
+    /// The true labels.
+    pub fn targets(&self) -> &Targets {
+        &self.targets
+    }
+
+    /// Number of samples.
+    pub fn rows(&self) -> usize {
+        self.targets.rows()
+    }
+
+    /// The rows named.
+    ///
+    /// # Panics
+    /// When a row is not there.
+    #[must_use]
+    pub fn select(&self, rows: &[usize]) -> Self {
+        Self { features: self.features.select(rows), targets: self.targets.select(rows) }
+    }
+
+    /// A random part of the rows, rounded, and the others; each in the order of the data.
+    ///
+    /// Returns the others first: what is left to train on, and what is held out.
+    ///
+    /// # Errors
+    /// When one of the two would be empty.
+    pub fn split(&self, part: f64, seed: u64) -> Result<(Self, Self)> {
+        let rows = self.rows();
+        let count = (part * rows as f64).round();
+        if !(part > 0.0 && part < 1.0 && count >= 1.0 && (count as usize) < rows) {
+            let rule = format!("a part of the {rows} rows that leaves both sides at least one");
+            return Err(Error::parameter("validation", rule, part));
+        }
+        let mut order: Vec<usize> = (0..rows).collect();
+        order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+        let (held, kept) = order.split_at_mut(count as usize);
+        held.sort_unstable();
+        kept.sort_unstable();
+        Ok((self.select(kept), self.select(held)))
+    }
+
+    /// These rows, then those of another set.
+    ///
+    /// # Errors
+    /// When they differ in features or labels.
+    pub fn append(&mut self, other: &Self) -> Result<()> {
+        let width = |data: &Self| (data.features.columns(), data.targets.labels());
+        let shapes = (width(self), width(other));
+        let differ = || Error::Shape {
+            name: "the data",
+            expected: format!("{} features and {} labels wide", shapes.0.0, shapes.0.1),
+            found: format!("{} features and {} labels wide", shapes.1.0, shapes.1.1),
+        };
+        if shapes.0 != shapes.1 {
+            return Err(differ());
+        }
+        match (&mut self.features, &other.features) {
+            (Features::Dense(own), Features::Dense(more)) => {
+                own.append(Axis(0), more.view()).map_err(|_| differ())?;
+            }
+            (Features::Sparse(own), Features::Sparse(more)) => {
+                for row in 0..more.rows() {
+                    let (columns, values) = more.row(row);
+                    own.push(columns, values)?;
+                }
+            }
+            _ => return Err(differ()),
+        }
+        self.targets.append(&other.targets);
+        Ok(())
+    }
+}
+
+/// `count` random rows of every label, in the order of the data, and the rows that are left.
+///
+/// ```
+/// use robust_ot_learn::sample_per_class;
+/// use robust_ot::loss::Targets;
+///
+/// let targets = Targets::new(2, [[0], [0], [0], [1], [1], [1]])?;
+/// let (chosen, left) = sample_per_class(&targets, 2, 0)?;
+/// assert_eq!((chosen.len(), left.len()), (4, 2));
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+///
+/// # Errors
+/// When a row has several labels, or a label fewer rows than asked for.
+pub fn sample_per_class(targets: &Targets, count: usize, seed: u64) -> Result<(Vec<usize>, Vec<usize>)> {
+    let mut by_label = vec![Vec::new(); targets.labels()];
+    for row in 0..targets.rows() {
+        match targets.row(row) {
+            [label] => by_label[*label].push(row),
+            several => {
+                return Err(Error::Label {
+                    row,
+                    rule: "have one label where samples are drawn per class".into(),
+                    found: format!("there are {}", several.len()),
+                });
+            }
+        }
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (mut chosen, mut left) = (Vec::new(), Vec::new());
+    for (label, mut rows) in by_label.into_iter().enumerate() {
+        if count == 0 || rows.len() < count {
+            let rule = format!("from 1 to the {} rows of label {label}", rows.len());
+            return Err(Error::parameter("per_class", rule, count));
+        }
+        rows.shuffle(&mut rng);
+        chosen.extend_from_slice(&rows[..count]);
+        left.extend_from_slice(&rows[count..]);
+    }
+    chosen.sort_unstable();
+    left.sort_unstable();
+    Ok((chosen, left))
+}

@@ -1,0 +1,157 @@
+//! Learning from rows as they come.
+
+use std::path::Path;
+
+use robust_ot::{Error, Interrupt, Result};
+
+use crate::dataset::Dataset;
+use crate::model::Model;
+use crate::objective::Objective;
+use crate::optimizer::Schedule;
+use crate::settings::TrainSettings;
+use crate::state::{Progress, State};
+use crate::tensors::{self, Kind};
+use crate::trainer::{Epoch, Trainer};
+
+/// The place of a learner that is in no file.
+const IN_MEMORY: &str = "the learner";
+
+/// A model that goes on learning: every call of [`Learner::learn`] is one pass over the rows it is given, in batches, with
+/// an optimiser that remembers the passes before.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::Interrupt;
+/// use robust_ot_learn::data::Features;
+/// use robust_ot_learn::{Dataset, Learner, Objective, TrainSettings};
+/// use robust_ot::loss::Targets;
+///
+/// let settings = TrainSettings { learning_rate: 0.1, ..Default::default() };
+/// let mut learner = Learner::new(1, Objective::cross_entropy(2), settings)?;
+/// for shift in [0.0, 0.1, 0.2] {
+///     let rows = Features::Dense(array![[-2.0 + shift], [2.0 + shift]]);
+///     learner.learn(&Dataset::new(rows, Targets::new(2, [[0], [1]])?)?, &Interrupt::default())?;
+/// }
+/// assert_eq!(learner.history().len(), 3);
+/// let model = learner.model(vec!["left".into(), "right".into()])?;
+/// assert!(model.probabilities(Features::Dense(array![[1.0]]))?[[0, 1]] > 0.5);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Learner {
+    features: usize,
+    pub(super) objective: Objective,
+    pub(super) settings: TrainSettings,
+    pub(super) state: State,
+}
+
+impl Learner {
+    /// Begins.
+    ///
+    /// # Errors
+    /// When a setting is outside its range, or the learning rate is to fall towards an end that rows without end do not have.
+    pub fn new(features: usize, objective: Objective, settings: TrainSettings) -> Result<Self> {
+        settings.check()?;
+        if settings.schedule != Schedule::Constant {
+            return Err(Error::parameter("schedule", "constant where rows come without end", "another"));
+        }
+        let state = State::new(features, objective.labels(), &settings);
+        Ok(Self { features, objective, settings, state })
+    }
+
+    /// Goes on from the weights of a model, with an optimizer that remembers nothing.
+    ///
+    /// Rows to come must have the length that the model scales rows to, if it does.
+    ///
+    /// # Errors
+    /// When the model has other features or labels, a bias where this has none, or weights for standardized features.
+    pub fn start_from(&mut self, model: &Model) -> Result<()> {
+        if model.preprocessing.standardization.is_some() {
+            let rule = "without standardization, which needs all rows at once";
+            return Err(Error::Shape { name: "the model", expected: rule.into(), found: "with it".into() });
+        }
+        let (wanted, found) = ((self.features, self.objective.labels()), model.weights().dim());
+        if wanted != found || self.settings.bias != model.bias().is_some() {
+            let told = |(features, labels): (usize, usize), bias: bool| {
+                format!(
+                    "{features} features and {labels} labels wide, {} bias",
+                    if bias { "with" } else { "without" }
+                )
+            };
+            return Err(Error::Shape {
+                name: "the model",
+                expected: told(wanted, self.settings.bias),
+                found: told(found, model.bias().is_some()),
+            });
+        }
+        self.state = State::new(self.features, self.objective.labels(), &self.settings);
+        self.state.weights.values = model.weights().iter().copied().collect();
+        if let (Some(own), Some(bias)) = (&mut self.state.bias, model.bias()) {
+            own.values.copy_from_slice(bias);
+        }
+        Ok(())
+    }
+
+    /// One pass over some rows; none when it was interrupted, with the steps made so far behind it.
+    ///
+    /// # Errors
+    /// When the rows differ in features or labels, or training diverges.
+    pub fn learn(&mut self, rows: &Dataset, interrupt: &Interrupt) -> Result<Option<Epoch>> {
+        self.check(rows)?;
+        let epochs = self.history().len() + 1;
+        let settings = TrainSettings { epochs, patience: None, ..self.settings.clone() };
+        let before = self.state.clone();
+        let mut trainer = Trainer::with_state(rows, None, &self.objective, settings, before);
+        let learnt = trainer.epoch(interrupt, |_, _| ())?;
+        self.state = trainer.state;
+        Ok(learnt)
+    }
+
+    /// Refuses rows of other features or labels.
+    pub(super) fn check(&self, rows: &Dataset) -> Result<()> {
+        let found = (rows.features().columns(), rows.targets().labels());
+        if found == (self.features, self.objective.labels()) {
+            return Ok(());
+        }
+        Err(Error::Shape {
+            name: "the data",
+            expected: format!("{} features and {} labels wide", self.features, self.objective.labels()),
+            found: format!("{} features and {} labels wide", found.0, found.1),
+        })
+    }
+
+    /// The passes so far.
+    pub fn history(&self) -> &[Epoch] {
+        &self.state.progress.epochs
+    }
+
+    /// The model as it stands.
+    ///
+    /// # Errors
+    /// When names are not as many as labels.
+    pub fn model(&self, label_names: Vec<String>) -> Result<Model> {
+        self.state.clone().into_model(&self.objective, label_names)
+    }
+
+    /// What is learnt and what the optimiser remembers.
+    ///
+    /// # Errors
+    /// When the passes so far cannot be written as JSON.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let State { progress, .. } = &self.state;
+        tensors::to_bytes(Path::new(IN_MEMORY), Kind::Learner, progress, &self.state.tensors())
+    }
+
+    /// Goes on where another learner of the same objective and settings stood.
+    ///
+    /// # Errors
+    /// When the bytes are not those of [`Learner::to_bytes`], or of a model of another size.
+    pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        let file = tensors::from_bytes::<Progress>(Path::new(IN_MEMORY), Kind::Learner, bytes)?;
+        let mut state = State::new(self.features, self.objective.labels(), &self.settings);
+        state.fill(&file, false)?;
+        state.progress = file.document;
+        self.state = state;
+        Ok(())
+    }
+}

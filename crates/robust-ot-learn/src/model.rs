@@ -1,0 +1,284 @@
+//! A trained model: a linear map to logits, with its labels and how it came about.
+
+use std::collections::HashSet;
+
+use ndarray::parallel::prelude::*;
+use ndarray::{Array2, ArrayView2, Axis};
+use robust_ot::loss::LossSettings;
+use robust_ot::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::data::Features;
+use crate::linear;
+use crate::objective::Output;
+use crate::preprocessing::Preprocessing;
+use crate::scores::Scores;
+use crate::settings::TrainSettings;
+
+/// h = softmax (or sigmoid) of X W + b.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use ndarray::array;
+/// use robust_ot_learn::data::Features;
+/// use robust_ot_learn::{Model, Output};
+///
+/// let names = vec!["small".to_owned(), "large".to_owned()];
+/// let model = Model::new(array![[-1.0, 1.0]], None, Output::Softmax, names)?;
+/// let path = dir.path().join("model.safetensors");
+/// model.save(&path)?;
+/// let found = Model::load(&path)?.probabilities(Features::Dense(array![[3.0]]))?;
+/// assert!(found[[0, 1]] > 0.99);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// W, features × labels.
+    pub(super) weights: Array2<f32>,
+    pub(super) bias: Option<Vec<f32>>,
+    pub(super) output: Output,
+    pub(super) label_names: Vec<String>,
+    /// What features go through first.
+    pub preprocessing: Preprocessing,
+    /// The geometry of the labels, one vector a label.
+    pub label_vectors: Option<Array2<f64>>,
+    /// The vectors that the loss went by, where they are not `label_vectors`.
+    pub geometry: Option<Array2<f64>>,
+    /// How it was trained.
+    pub about: About,
+}
+
+/// How a model was trained and what came of it.
+///
+/// ```
+/// assert_eq!(robust_ot_learn::About::default().loss, "");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// The name of the loss.
+    pub loss: String,
+    /// α_ce.
+    pub mix_ce: f64,
+    /// α_ot.
+    pub mix_ot: f64,
+    /// Where the vectors of the robust loss come from: `names`, `rows` or nowhere.
+    #[serde(default)]
+    pub geometry: String,
+    /// The same for the transport of targets.
+    #[serde(default)]
+    pub target_geometry: String,
+    /// The robust loss, where one took part.
+    pub robust: Option<LossSettings>,
+    /// The group of every feature of the label vectors.
+    pub groups: Option<Vec<usize>>,
+    /// β, where targets were transported.
+    pub target_transport: f64,
+    /// τ.
+    pub target_temperature: f64,
+    /// The metric set of the transport of targets.
+    pub target_metric: String,
+    /// The part of the targets that is uniform.
+    pub label_smoothing: f64,
+    /// Optimiser and all.
+    pub training: Option<TrainSettings>,
+    /// Epochs that were run.
+    pub epochs: usize,
+    /// The epoch whose weights these are, where validation chose one.
+    pub best_epoch: Option<usize>,
+    /// Rows it was trained on.
+    pub rows: usize,
+    /// Where rows have several labels: those with at least this probability, or with a softmax this part of the row's largest,
+    /// count as its answer.
+    #[serde(default)]
+    pub threshold: Option<f64>,
+    /// What the label names stand for, where they are not names: `i` for whole numbers and so on, as numpy has it.
+    #[serde(default)]
+    pub label_kind: String,
+    /// Labels of the files that were left out, with the place they had; rows to come are read alike.
+    pub dropped_labels: Vec<(usize, String)>,
+    /// What svmlight files of training counted features from, 0 or 1; files to come are read alike.
+    pub first_index: Option<usize>,
+    /// Scores on test data.
+    pub scores: Option<Scores>,
+    /// What it was trained on: `cpu`, or a card by its name.
+    #[serde(default)]
+    pub device: String,
+    /// Where products were rounded on a card: ‖Z' − Z‖ / ‖Z‖ for the logits of some training rows.
+    #[serde(default)]
+    pub product_rounding: Option<f64>,
+    /// The version of the program.
+    pub version: String,
+}
+
+impl Model {
+    /// From its numbers.
+    ///
+    /// # Errors
+    /// When names or bias are not as many as labels, a label has two names, or a number is not finite.
+    pub fn new(
+        weights: Array2<f32>,
+        bias: Option<Vec<f32>>,
+        output: Output,
+        label_names: Vec<String>,
+    ) -> Result<Self> {
+        let labels = weights.ncols();
+        let shape = |name, found: usize| {
+            let expected = format!("{labels}, one a label");
+            Err(Error::Shape { name, expected, found: found.to_string() })
+        };
+        if label_names.len() != labels {
+            return shape("the label names", label_names.len());
+        }
+        if let Some(bias) = bias.as_ref().filter(|bias| bias.len() != labels) {
+            return shape("the bias", bias.len());
+        }
+        if let Some(((row, column), &value)) = weights.indexed_iter().find(|(_, w)| !w.is_finite()) {
+            return Err(Error::NotFinite { name: "weights", row, column, value: f64::from(value) });
+        }
+        if let Some((column, &value)) = bias.iter().flatten().enumerate().find(|(_, b)| !b.is_finite()) {
+            return Err(Error::NotFinite { name: "biases", row: 0, column, value: f64::from(value) });
+        }
+        let mut known = HashSet::new();
+        if let Some(name) = label_names.iter().find(|name| !known.insert(name.as_str())) {
+            return Err(Error::Shape {
+                name: "the label names",
+                expected: "different from each other".into(),
+                found: format!("'{name}' twice"),
+            });
+        }
+        let about = About::default();
+        Ok(Self {
+            weights,
+            bias,
+            output,
+            label_names,
+            preprocessing: Preprocessing::default(),
+            label_vectors: None,
+            geometry: None,
+            about,
+        })
+    }
+
+    /// Number of features it takes.
+    pub fn features(&self) -> usize {
+        self.weights.nrows()
+    }
+
+    /// The names of its labels.
+    pub fn label_names(&self) -> &[String] {
+        &self.label_names
+    }
+
+    /// W, features × labels.
+    pub fn weights(&self) -> ArrayView2<'_, f32> {
+        self.weights.view()
+    }
+
+    /// b.
+    pub fn bias(&self) -> Option<&[f32]> {
+        self.bias.as_deref()
+    }
+
+    /// How its logits become probabilities.
+    pub fn output(&self) -> Output {
+        self.output
+    }
+
+    /// X W + b for every row, after [`Model::preprocessing`].
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot_learn::data::Features;
+    /// use robust_ot_learn::{Model, Output};
+    ///
+    /// let model = Model::new(array![[-1.0, 1.0]], None, Output::Softmax, vec!["a".into(), "b".into()])?;
+    /// assert_eq!(model.logits(Features::Dense(array![[3.0]]))?, array![[-3.0, 3.0]]);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the number of features differs from training's, or a logit is not finite.
+    pub fn logits(&self, mut features: Features) -> Result<Array2<f32>> {
+        self.check_width(&features)?;
+        self.preprocessing.apply(&mut features)?;
+        self.logits_of_preprocessed(&features)
+    }
+
+    /// The probability of every label for every row.
+    ///
+    /// # Errors
+    /// When the number of features differs from training's.
+    pub fn probabilities(&self, features: Features) -> Result<Array2<f64>> {
+        Ok(probabilities(&self.logits(features)?, self.output))
+    }
+
+    /// [`Model::probabilities_of_preprocessed`] with X W + b formed by someone else.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot_learn::data::Features;
+    /// use robust_ot_learn::{Model, Output};
+    ///
+    /// let model = Model::new(array![[1.0, 1.0]], None, Output::Softmax, vec!["a".into(), "b".into()])?;
+    /// let found = model.probabilities_by(&Features::Dense(array![[3.0]]), |_, _, _| Ok(array![[0.0, 0.0]]))?;
+    /// assert_eq!(found, array![[0.5, 0.5]]);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the number of features differs from training's, a logit is not finite, or whoever forms them fails.
+    pub fn probabilities_by(
+        &self,
+        features: &Features,
+        logits: impl FnOnce(&Features, ArrayView2<f32>, Option<&[f32]>) -> Result<Array2<f32>>,
+    ) -> Result<Array2<f64>> {
+        self.check_width(features)?;
+        let logits = logits(features, self.weights.view(), self.bias())?;
+        check_logits(&logits)?;
+        Ok(probabilities(&logits, self.output))
+    }
+
+    /// [`Model::probabilities`] of features that have gone through [`Model::preprocessing`] already.
+    ///
+    /// # Errors
+    /// When the number of features differs from training's.
+    pub fn probabilities_of_preprocessed(&self, features: &Features) -> Result<Array2<f64>> {
+        Ok(probabilities(&self.logits_of_preprocessed(features)?, self.output))
+    }
+
+    fn logits_of_preprocessed(&self, features: &Features) -> Result<Array2<f32>> {
+        self.check_width(features)?;
+        let logits = linear::logits(features, self.weights.view(), self.bias());
+        check_logits(&logits)?;
+        Ok(logits)
+    }
+
+    fn check_width(&self, features: &Features) -> Result<()> {
+        if features.columns() == self.features() {
+            return Ok(());
+        }
+        Err(Error::Shape {
+            name: "the features",
+            expected: format!("{} columns wide, as in training", self.features()),
+            found: format!("{} wide", features.columns()),
+        })
+    }
+}
+
+fn check_logits(logits: &Array2<f32>) -> Result<()> {
+    match logits.indexed_iter().find(|(_, z)| !z.is_finite()) {
+        Some(((row, column), &value)) => {
+            Err(Error::NotFinite { name: "logits", row, column, value: f64::from(value) })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Probabilities of logits, in double precision so that small ones are not tied at zero.
+pub(super) fn probabilities(logits: &Array2<f32>, output: Output) -> Array2<f64> {
+    let mut out = logits.mapv(f64::from);
+    out.axis_iter_mut(Axis(0)).into_par_iter().for_each(|mut row| {
+        output.probabilities(row.as_slice_mut().expect("rows are contiguous"));
+    });
+    out
+}

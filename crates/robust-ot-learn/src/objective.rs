@@ -1,0 +1,261 @@
+//! What is minimised: $\alpha_{ce}\,\mathrm{CE}(\mu, h) + \alpha_{ot}\,W(h, \hat y)$ with $h$ = softmax of the logits, or
+//! binary cross-entropy of every label by itself.
+
+use ndarray::Array2;
+use rayon::prelude::*;
+use robust_ot::linalg::{flat_mut, row as row_of};
+use robust_ot::loss::{LossWorkspace, RobustLoss, Targets};
+use robust_ot::{Error, Kernels, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::Fingerprint;
+use crate::soft_targets::SoftTargets;
+
+/// How logits become probabilities.
+///
+/// ```
+/// use robust_ot_learn::Output;
+/// let mut row = [0.0, 0.0];
+/// Output::Softmax.probabilities(&mut row);
+/// assert_eq!(row, [0.5, 0.5]);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Output {
+    /// e^z / Σ e^z: labels share one unit of probability.
+    Softmax,
+    /// 1 / (1 + e^−z): every label for itself.
+    Sigmoid,
+}
+
+impl Output {
+    /// The probabilities of one row of logits, in place.
+    pub fn probabilities(self, row: &mut [f64]) {
+        match self {
+            Self::Softmax => {
+                let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let sum = f64::exp_shifted(row, top);
+                row.iter_mut().for_each(|x| *x /= sum);
+            }
+            Self::Sigmoid => row.iter_mut().for_each(|x| {
+                let power = (-x.abs()).exp();
+                *x = if *x >= 0.0 { 1.0 / (1.0 + power) } else { power / (1.0 + power) };
+            }),
+        }
+    }
+}
+
+/// The loss of a training run.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::Grouping;
+/// use robust_ot_learn::{Objective, Output};
+/// use robust_ot::loss::{LossSettings, RobustLoss};
+///
+/// let robust = RobustLoss::new(&array![[0.0], [1.0]], &Grouping::none(1), LossSettings::default())?;
+/// let mix = Objective::mix(1.0, 5.0, robust)?;
+/// assert_eq!((mix.labels(), mix.output()), (2, Output::Softmax));
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Objective {
+    labels: usize,
+    output: Output,
+    /// α_ce.
+    cross_entropy: f32,
+    /// α_ot, and W.
+    transport: Option<(f32, RobustLoss<f32>)>,
+    soft: SoftTargets,
+}
+
+/// Room for one batch after the other.
+#[derive(Debug, Default)]
+pub(super) struct ObjectiveRoom {
+    log_predictions: Array2<f32>,
+    robust: LossWorkspace<f32>,
+    losses: Vec<f64>,
+}
+
+impl Objective {
+    /// Cross-entropy with a softmax.
+    pub fn cross_entropy(labels: usize) -> Self {
+        let soft = SoftTargets::hard();
+        Self { labels, output: Output::Softmax, cross_entropy: 1.0, transport: None, soft }
+    }
+
+    /// Binary cross-entropy, summed over labels, with a sigmoid.
+    pub fn binary(labels: usize) -> Self {
+        Self { output: Output::Sigmoid, ..Self::cross_entropy(labels) }
+    }
+
+    /// α_ce · cross-entropy + α_ot · W.
+    ///
+    /// # Errors
+    /// When a weight is negative or not finite, or both are zero.
+    pub fn mix(cross_entropy: f64, transport: f64, robust: RobustLoss<f32>) -> Result<Self> {
+        for (name, value) in [("mix_ce", cross_entropy), ("mix_ot", transport)] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return Err(Error::parameter(name, "finite and not negative", value));
+            }
+        }
+        if cross_entropy + transport <= 0.0 {
+            return Err(Error::parameter(
+                "mix_ce",
+                "positive where the weight of transport is 0",
+                cross_entropy,
+            ));
+        }
+        let base = Self::cross_entropy(robust.labels());
+        Ok(Self { cross_entropy: cross_entropy as f32, transport: Some((transport as f32, robust)), ..base })
+    }
+
+    /// Cross-entropy against these targets instead of the true labels alone.
+    #[must_use]
+    pub fn with_targets(mut self, soft: SoftTargets) -> Self {
+        self.soft = soft;
+        self
+    }
+
+    /// Number of labels.
+    pub fn labels(&self) -> usize {
+        self.labels
+    }
+
+    /// How its logits become probabilities.
+    pub fn output(&self) -> Output {
+        self.output
+    }
+
+    /// α_ce.
+    pub fn cross_entropy_weight(&self) -> f32 {
+        self.cross_entropy
+    }
+
+    /// α_ot and W, where transport takes part.
+    pub fn transport(&self) -> Option<(f32, &RobustLoss<f32>)> {
+        self.transport.as_ref().map(|(weight, robust)| (*weight, robust))
+    }
+
+    /// What cross-entropy is taken against.
+    pub fn targets(&self) -> &SoftTargets {
+        &self.soft
+    }
+
+    /// What it is, for telling runs apart.
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        let mut found = Fingerprint::default();
+        let SoftTargets { moved, smoothing, table } = &self.soft;
+        found.add_text(&format!("{:?} {} {moved} {smoothing}", self.output, self.cross_entropy));
+        if let Some((weight, robust)) = &self.transport {
+            // Not as Debug, which shortens large priors.
+            let settings = serde_json::to_string(robust.settings()).unwrap_or_default();
+            found.add_text(&format!("{weight} {settings} {}", robust.geometry().size));
+            found.add_numbers(&robust.geometry().points);
+        }
+        table.iter().for_each(|table| found.add_numbers(table));
+        found
+    }
+
+    /// Σ of the losses of all rows; the logits become its gradient.
+    pub(super) fn evaluate(
+        &self,
+        logits: &mut Array2<f32>,
+        targets: &Targets,
+        room: &mut ObjectiveRoom,
+    ) -> Result<f64> {
+        room.losses.resize(targets.rows(), 0.0);
+        if self.output == Output::Sigmoid {
+            self.binary_rows(logits, targets, &mut room.losses);
+            return Ok(room.losses.iter().sum());
+        }
+        if room.log_predictions.dim() == logits.dim() {
+            room.log_predictions.assign(logits);
+        } else {
+            room.log_predictions.clone_from(logits);
+        }
+        let width = self.labels;
+        flat_mut(&mut room.log_predictions)
+            .par_chunks_mut(width)
+            .zip(flat_mut(logits).par_chunks_mut(width))
+            .for_each(|(logs, predictions)| {
+                let top = f32::extremes(logs).1 as f32;
+                let sum = f32::exp_shifted(predictions, top);
+                f32::add_constant(logs, -top - sum.ln() as f32);
+                let inverse = (1.0 / sum) as f32;
+                predictions.iter_mut().for_each(|h| *h *= inverse);
+            });
+        if let Some((_, robust)) = &self.transport {
+            robust.loss_gradient_in(room.log_predictions.view(), targets, &mut room.robust)?;
+        }
+        self.softmax_rows(logits, targets, room);
+        Ok(room.losses.iter().sum())
+    }
+
+    /// α_ce (h − μ) + α_ot h ∘ (g − ⟨h, g⟩) in place of h.
+    fn softmax_rows(&self, predictions: &mut Array2<f32>, targets: &Targets, room: &mut ObjectiveRoom) {
+        let ObjectiveRoom { log_predictions, robust, losses } = room;
+        let rows = flat_mut(predictions).par_chunks_mut(self.labels).zip(losses.par_iter_mut());
+        let logs = flat_mut(log_predictions).par_chunks_mut(self.labels);
+        rows.zip(logs).enumerate().for_each(|(row, ((h, loss), logs))| {
+            let truth = targets.row(row);
+            *loss = f64::from(self.cross_entropy) * self.cross_entropy_of(logs, truth);
+            // The logarithms have done their work; their room takes ∂/∂h.
+            let slope = logs;
+            match &self.transport {
+                None => slope.fill(self.cross_entropy),
+                Some((weight, _)) => {
+                    *loss += f64::from(*weight) * robust.losses()[row];
+                    let gradient = robust.gradients().row(row);
+                    let gradient = gradient.to_slice().expect("rows are contiguous");
+                    let mean = f32::dot(h, gradient) as f32;
+                    slope.fill(self.cross_entropy - weight * mean);
+                    f32::add_own(slope, *weight, gradient);
+                }
+            }
+            f32::multiply(h, slope);
+            if self.cross_entropy > 0.0 {
+                self.soft.add_to(h, truth, -self.cross_entropy);
+            }
+        });
+    }
+
+    /// −Σ μ ln h.
+    fn cross_entropy_of(&self, logs: &[f32], truth: &[usize]) -> f64 {
+        let SoftTargets { moved, smoothing, table } = &self.soft;
+        let (kept, moved) = (f64::from(1.0 - smoothing), f64::from(*moved));
+        let share = 1.0 / truth.len() as f64;
+        let mut sum = 0.0;
+        for &label in truth {
+            sum += kept * (1.0 - moved) * share * f64::from(logs[label]);
+            if let Some(table) = table {
+                sum += kept * moved * share * f32::dot(row_of(table, label), logs);
+            }
+        }
+        if *smoothing > 0.0 {
+            sum += f64::from(*smoothing) * f32::total(logs) / logs.len() as f64;
+        }
+        -sum
+    }
+
+    /// Σ ln(1 + e^z) − t z, with t = min(1, n_y μ); its gradient σ(z) − t.
+    fn binary_rows(&self, logits: &mut Array2<f32>, targets: &Targets, losses: &mut [f64]) {
+        let rows = flat_mut(logits).par_chunks_mut(self.labels).zip(losses.par_iter_mut()).enumerate();
+        rows.for_each_init(
+            || vec![0.0; self.labels],
+            |target, (row, (logits, loss))| {
+                let truth = targets.row(row);
+                target.fill(0.0);
+                self.soft.add_to(target, truth, truth.len() as f32);
+                *loss = 0.0;
+                for (z, t) in logits.iter_mut().zip(target) {
+                    let (x, t) = (f64::from(*z), f64::from(t.min(1.0)));
+                    let power = (-x.abs()).exp();
+                    *loss += x.max(0.0) + power.ln_1p() - t * x;
+                    let probability = if x >= 0.0 { 1.0 / (1.0 + power) } else { power / (1.0 + power) };
+                    *z = (probability - t) as f32;
+                }
+            },
+        );
+    }
+}

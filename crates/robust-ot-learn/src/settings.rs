@@ -1,0 +1,123 @@
+//! How a model is trained.
+
+use robust_ot::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::optimizer::{Optimizer, Schedule};
+
+/// How the losses of a batch become one.
+///
+/// ```
+/// assert_eq!(robust_ot_learn::Reduction::Mean.factor(4), 0.25);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reduction {
+    /// Their mean: the learning rate does not depend on the size of a batch.
+    Mean,
+    /// Their sum, as in the paper.
+    Sum,
+}
+
+impl Reduction {
+    /// What each of so many losses counts.
+    pub fn factor(self, rows: usize) -> f64 {
+        match self {
+            Self::Mean => 1.0 / rows as f64,
+            Self::Sum => 1.0,
+        }
+    }
+}
+
+/// Training of a linear model.
+///
+/// | name | default | purpose | range |
+/// |---|---|---|---|
+/// | `optimizer` | Adam | | |
+/// | `learning_rate` | 0.001 | step size η | (0, ∞) |
+/// | `schedule` | constant | how η falls | |
+/// | `batch` | 150 | rows a step | [1, ∞) |
+/// | `epochs` | 30 | passes over the data | [1, ∞) |
+/// | `weight_decay` | 0 | λ in λ‖W‖², added once a batch | [0, ∞) |
+/// | `bias` | true | whether labels have a bias | |
+/// | `start` | 0 | the value all weights begin with | finite |
+/// | `reduction` | mean | of the losses of a batch | |
+/// | `seed` | 0 | of the order of rows | |
+/// | `patience` | none | epochs without a better validation AUC before training stops | [1, ∞) |
+///
+/// ```
+/// use robust_ot_learn::TrainSettings;
+/// assert!(TrainSettings { batch: 0, ..Default::default() }.check().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainSettings {
+    /// How gradients become steps.
+    pub optimizer: Optimizer,
+    /// η.
+    pub learning_rate: f64,
+    /// How η falls over all steps.
+    pub schedule: Schedule,
+    /// Rows a step.
+    pub batch: usize,
+    /// Passes over the data.
+    pub epochs: usize,
+    /// λ in λ‖W‖².
+    pub weight_decay: f64,
+    /// Whether every label has a bias.
+    pub bias: bool,
+    /// The value all weights begin with.
+    pub start: f32,
+    /// Of the losses of a batch.
+    pub reduction: Reduction,
+    /// Of the order of rows.
+    pub seed: u64,
+    /// Epochs without a better validation AUC before training stops.
+    pub patience: Option<usize>,
+}
+
+impl Default for TrainSettings {
+    fn default() -> Self {
+        Self {
+            optimizer: Optimizer::Adam,
+            learning_rate: 1e-3,
+            schedule: Schedule::Constant,
+            batch: 150,
+            epochs: 30,
+            weight_decay: 0.0,
+            bias: true,
+            start: 0.0,
+            reduction: Reduction::Mean,
+            seed: 0,
+            patience: None,
+        }
+    }
+}
+
+impl TrainSettings {
+    /// Checks the ranges of the table above.
+    ///
+    /// # Errors
+    /// When a setting is outside its range.
+    pub fn check(&self) -> Result<()> {
+        if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
+            return Err(Error::parameter("learning_rate", "positive and finite", self.learning_rate));
+        }
+        if !(self.weight_decay >= 0.0 && self.weight_decay.is_finite()) {
+            return Err(Error::parameter("weight_decay", "finite and not negative", self.weight_decay));
+        }
+        if let Optimizer::Sgd { momentum } = self.optimizer
+            && !(0.0..1.0).contains(&momentum)
+        {
+            return Err(Error::parameter("momentum", "from 0 to less than 1", momentum));
+        }
+        if !self.start.is_finite() {
+            return Err(Error::parameter("start", "finite", self.start));
+        }
+        let counts =
+            [("batch", self.batch), ("epochs", self.epochs), ("patience", self.patience.unwrap_or(1))];
+        match counts.into_iter().find(|(_, value)| *value == 0) {
+            Some((name, value)) => Err(Error::parameter(name, "at least 1", value)),
+            None => Ok(()),
+        }
+    }
+}

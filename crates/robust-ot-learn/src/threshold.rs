@@ -1,0 +1,93 @@
+//! Which labels count as the answer where a row may have several.
+
+use ndarray::ArrayView2;
+use robust_ot::Result;
+use robust_ot::loss::Targets;
+
+use crate::objective::Output;
+use crate::score;
+
+/// The t in (0, 1] with the largest micro-averaged F1 when the labels with p ≥ t are a row's answer, where p is a sigmoid's
+/// probability, or a softmax's divided by the largest of its row.
+///
+/// A softmax shares one unit among all labels of a row, so that what is much depends on how many there are; against the
+/// row's largest it does not.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot_learn::{Output, threshold};
+/// use robust_ot::loss::Targets;
+///
+/// let probabilities = array![[0.5, 0.4, 0.1], [0.8, 0.1, 0.1]];
+/// let found = threshold(probabilities.view(), Output::Softmax, &Targets::new(3, [vec![0, 1], vec![0]])?)?;
+/// assert!(0.1 / 0.5 < found && found <= 0.4 / 0.5);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+///
+/// # Errors
+/// When shapes differ or a probability is not finite.
+pub fn threshold(probabilities: ArrayView2<f64>, output: Output, truth: &Targets) -> Result<f64> {
+    score::check(probabilities, truth)?;
+    let mut answers: Vec<(f64, bool)> = Vec::with_capacity(probabilities.len());
+    let mut positive = 0;
+    for (row, values) in probabilities.rows().into_iter().enumerate() {
+        let largest = match output {
+            Output::Softmax => values.fold(0.0_f64, |top, p| top.max(*p)).max(f64::MIN_POSITIVE),
+            Output::Sigmoid => 1.0,
+        };
+        let of_row = truth.row(row);
+        positive += of_row.len();
+        answers.extend(
+            values.iter().enumerate().map(|(label, p)| (p / largest, of_row.binary_search(&label).is_ok())),
+        );
+    }
+    answers.sort_unstable_by(|x, y| y.0.total_cmp(&x.0));
+    // With the n largest ratios taken, F1 = 2 right / (n + positive); ties are taken together.
+    let (mut right, mut best) = (0, (0.0, 1.0));
+    for (at, (ratio, is_true)) in answers.iter().enumerate() {
+        right += usize::from(*is_true);
+        let tied = answers.get(at + 1).is_some_and(|next| next.0 >= *ratio);
+        let f1 = 2.0 * right as f64 / (at + 1 + positive) as f64;
+        if !tied && *ratio > 0.0 && f1 > best.0 {
+            best = (f1, *ratio);
+        }
+    }
+    Ok(best.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::Array2;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    fn f1(probabilities: &Array2<f64>, truth: &Targets, threshold: f64) -> f64 {
+        let (mut right, mut taken, mut positive) = (0.0, 0.0, 0.0);
+        for (row, values) in probabilities.rows().into_iter().enumerate() {
+            let largest = values.fold(0.0_f64, |top, p| top.max(*p));
+            positive += truth.row(row).len() as f64;
+            for (label, p) in values.iter().enumerate().filter(|(_, p)| **p / largest >= threshold) {
+                assert!(p.is_finite());
+                taken += 1.0;
+                right += f64::from(u8::from(truth.row(row).contains(&label)));
+            }
+        }
+        2.0 * right / (taken + positive)
+    }
+
+    #[test]
+    fn no_other_threshold_is_better() {
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        for _ in 0..20 {
+            let probabilities = Array2::from_shape_fn((6, 5), |_| (rng.random::<f64>() * 10.0).round() + 1.0);
+            let truth = Targets::new(5, (0..6).map(|row| vec![row % 5, (row + 2) % 5])).unwrap();
+            let found = threshold(probabilities.view(), Output::Softmax, &truth).unwrap();
+            let best = f1(&probabilities, &truth, found);
+            for other in 1..=1000 {
+                assert!(f1(&probabilities, &truth, f64::from(other) / 1000.0) <= best + 1e-12);
+            }
+        }
+    }
+}

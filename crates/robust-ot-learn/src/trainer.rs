@@ -1,0 +1,302 @@
+//! The loop: batches of an epoch, epochs of a run, and where it stands between them.
+
+use std::time::Instant;
+
+use ndarray::ArrayView2;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use robust_ot::{Error, Interrupt, Kernels, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::Dataset;
+use crate::engine::{Engine, EpochWork};
+use crate::linear;
+use crate::model::{Model, probabilities};
+use crate::objective::Objective;
+use crate::optimizer::Step;
+use crate::score::rank;
+use crate::settings::TrainSettings;
+use crate::slopes::Slopes;
+use crate::state::State;
+
+/// What came of an epoch.
+///
+/// ```
+/// use robust_ot_learn::Epoch;
+/// let epoch = Epoch { epoch: 3, loss: 0.25, seconds: 0.1, validation_auc: None };
+/// assert_eq!(epoch.epoch, 3);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// Counted from 1.
+    pub epoch: usize,
+    /// The mean loss of a row while the weights were learnt, without weight decay.
+    pub loss: f64,
+    /// How long it took, without validation.
+    pub seconds: f64,
+    /// AUC on the rows held out.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub validation_auc: Option<f64>,
+}
+
+/// A run of training.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::Interrupt;
+/// use robust_ot_learn::data::Features;
+/// use robust_ot_learn::{Dataset, Objective, TrainSettings, Trainer};
+/// use robust_ot::loss::Targets;
+///
+/// let features = Features::Dense(array![[-2.0], [-1.0], [1.0], [2.0]]);
+/// let data = Dataset::new(features, Targets::new(2, [[0], [0], [1], [1]])?)?;
+/// let settings = TrainSettings { learning_rate: 0.1, epochs: 50, ..Default::default() };
+/// let objective = Objective::cross_entropy(2);
+/// let mut trainer = Trainer::new(&data, None, &objective, settings)?;
+/// while let Some(epoch) = trainer.epoch(&Interrupt::default(), |_, _| ())? {
+///     println!("{}: {}", epoch.epoch, epoch.loss);
+/// }
+/// let model = trainer.into_model(vec!["left".into(), "right".into()])?;
+/// assert!(model.probabilities(Features::Dense(array![[1.5]]))?[[0, 1]] > 0.9);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Trainer<'a> {
+    pub(super) train: &'a Dataset,
+    pub(super) validation: Option<&'a Dataset>,
+    pub(super) objective: &'a Objective,
+    pub(super) settings: TrainSettings,
+    /// Behind that of the engine between an epoch and [`Trainer::fetch`].
+    pub(super) state: State,
+    engine: Option<Box<dyn Engine + 'a>>,
+    behind: bool,
+    /// The rows of the epoch, in their order.
+    order: Vec<usize>,
+    slopes: Slopes,
+}
+
+impl<'a> Trainer<'a> {
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// When a setting is outside its range, or data and objective differ in features or labels.
+    pub fn new(
+        train: &'a Dataset,
+        validation: Option<&'a Dataset>,
+        objective: &'a Objective,
+        settings: TrainSettings,
+    ) -> Result<Self> {
+        settings.check()?;
+        let (features, labels) = (train.features().columns(), objective.labels());
+        for data in [Some(train), validation].into_iter().flatten() {
+            let found = (data.features().columns(), data.targets().labels());
+            if found != (features, labels) {
+                return Err(Error::Shape {
+                    name: "the data",
+                    expected: format!("{features} features and {labels} labels wide"),
+                    found: format!("{} features and {} labels wide", found.0, found.1),
+                });
+            }
+        }
+        if settings.patience.is_some() && validation.is_none() {
+            return Err(Error::parameter(
+                "patience",
+                "absent where no rows are held out for validation",
+                "set",
+            ));
+        }
+        let state = State::new(features, labels, &settings);
+        Ok(Self::with_state(train, validation, objective, settings, state))
+    }
+
+    /// Goes on from a state that fits.
+    pub(super) fn with_state(
+        train: &'a Dataset,
+        validation: Option<&'a Dataset>,
+        objective: &'a Objective,
+        settings: TrainSettings,
+        state: State,
+    ) -> Self {
+        let slopes = Slopes::room(train);
+        let order = Vec::new();
+        Self { train, validation, objective, settings, state, engine: None, behind: false, order, slopes }
+    }
+
+    /// Makes the steps on another device from here on.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn with_engine(mut self, engine: Box<dyn Engine + 'a>) -> Result<Self> {
+        self.engine = Some(engine);
+        self.hand_over()?;
+        Ok(self)
+    }
+
+    /// Gives the engine, if there is one, the weights that are here.
+    pub(super) fn hand_over(&mut self) -> Result<()> {
+        self.behind = false;
+        let State { weights, bias, .. } = &self.state;
+        self.engine.as_mut().map_or(Ok(()), |engine| engine.upload(weights, bias.as_ref()))
+    }
+
+    /// Takes the weights of the engine, if it is ahead.
+    pub(super) fn fetch(&mut self) -> Result<()> {
+        if let Some(engine) = self.engine.as_mut().filter(|_| self.behind) {
+            engine.download(&mut self.state.weights, self.state.bias.as_mut())?;
+            self.behind = false;
+        }
+        Ok(())
+    }
+
+    /// The epochs so far.
+    pub fn history(&self) -> &[Epoch] {
+        &self.state.progress.epochs
+    }
+
+    /// The epoch with the best validation AUC.
+    pub fn best_epoch(&self) -> Option<usize> {
+        self.state.progress.best.map(|(epoch, _)| epoch)
+    }
+
+    /// Whether all epochs are done, or validation has not improved for as long as patience lasts.
+    pub fn finished(&self) -> bool {
+        let done = self.history().len();
+        let impatient = match (self.settings.patience, self.state.progress.best) {
+            (Some(patience), Some((best, _))) => done >= best + patience,
+            _ => false,
+        };
+        done >= self.settings.epochs || impatient
+    }
+
+    /// Runs one epoch; none when the run is finished or was interrupted, which leaves it where the epoch began only in a
+    /// checkpoint. `progress` is told the batches done and all there are.
+    ///
+    /// # Errors
+    /// When training diverges or the metric is not representable.
+    pub fn epoch(
+        &mut self,
+        interrupt: &Interrupt,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Option<Epoch>> {
+        if self.finished() {
+            return Ok(None);
+        }
+        let start = Instant::now();
+        let epoch = self.history().len() + 1;
+        let rows = self.train.rows();
+        // Every epoch has an order of its own, so that a run can go on from any of them.
+        self.order.clear();
+        self.order.extend(0..rows);
+        let mut rng = ChaCha8Rng::seed_from_u64(self.settings.seed);
+        rng.set_stream(epoch as u64);
+        self.order.shuffle(&mut rng);
+        let batches = rows.div_ceil(self.settings.batch);
+        let mut sum = 0.0;
+        if self.engine.is_some() {
+            let Some(losses) = self.epoch_of_engine(epoch, interrupt, &mut progress)? else {
+                return Ok(None);
+            };
+            sum = losses.iter().sum();
+        } else {
+            for batch in 0..batches {
+                if interrupt.is_raised() {
+                    return Ok(None);
+                }
+                let chosen = batch * self.settings.batch..((batch + 1) * self.settings.batch).min(rows);
+                sum += self.batch(chosen, epoch, batch + 1)?;
+                progress(batch + 1, batches);
+            }
+            let (least, _) = f32::extremes(&self.state.weights.values);
+            if !least.is_finite() {
+                return Err(Error::Diverged { what: "a weight", value: least, epoch, batch: batches });
+            }
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let validation_auc = self.validate()?;
+        let found = Epoch { epoch, loss: sum / rows as f64, seconds, validation_auc };
+        self.state.progress.epochs.push(found.clone());
+        Ok(Some(found))
+    }
+
+    /// All steps of an epoch on the engine.
+    fn epoch_of_engine(
+        &mut self,
+        number: usize,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Option<Vec<f64>>> {
+        let done = self.state.progress.steps;
+        let steps: Vec<Step> = (1..=self.train.rows().div_ceil(self.settings.batch) as u64)
+            .map(|at| self.step(done + at))
+            .collect();
+        let Some(engine) = &mut self.engine else { return Ok(None) };
+        self.behind = true;
+        let order = &self.order;
+        let losses = engine.epoch(EpochWork { number, order, steps: &steps, interrupt, progress })?;
+        self.state.progress.steps += steps.len() as u64;
+        Ok(losses)
+    }
+
+    /// What the optimiser does in the step of this number, counted from 1.
+    fn step(&self, number: u64) -> Step {
+        let settings = &self.settings;
+        let all = settings.epochs as f64 * self.train.rows().div_ceil(settings.batch) as f64;
+        let rate = settings.learning_rate * settings.schedule.factor((number - 1) as f64 / all);
+        Step { optimizer: settings.optimizer, rate, decay: settings.weight_decay, number }
+    }
+
+    /// One step; returns the sum of the losses.
+    fn batch(&mut self, chosen: std::ops::Range<usize>, epoch: usize, batch: usize) -> Result<f64> {
+        let step = self.step(self.state.progress.steps + 1);
+        let Self { train, objective, settings, state, order, slopes, .. } = self;
+        let chosen = &order[chosen];
+        let loss = slopes.find((train, chosen), objective, state, (epoch, batch))?;
+        slopes.scale(settings.reduction.factor(chosen.len()) as f32);
+        slopes.descend(step, &mut state.weights, state.bias.as_mut());
+        state.progress.steps += 1;
+        Ok(loss)
+    }
+
+    /// AUC on the rows held out; the best weights are kept.
+    fn validate(&mut self) -> Result<Option<f64>> {
+        let Some(validation) = self.validation else { return Ok(None) };
+        let logits = if let Some(engine) = &mut self.engine {
+            engine.logits(validation.features())?
+        } else {
+            let State { weights, bias, .. } = &self.state;
+            let shape = (self.train.features().columns(), self.objective.labels());
+            let view = ArrayView2::from_shape(shape, &weights.values).expect("a row for every feature");
+            linear::logits(validation.features(), view, bias.as_ref().map(|bias| bias.values.as_slice()))
+        };
+        let progress = &self.state.progress;
+        if let Some(odd) = logits.iter().find(|z| !z.is_finite()) {
+            let epoch = progress.epochs.len() + 1;
+            let what = "a logit of the validation rows";
+            return Err(Error::Diverged { what, value: f64::from(*odd), epoch, batch: 0 });
+        }
+        let auc = rank(probabilities(&logits, self.objective.output()).view(), validation.targets())?.auc;
+        if !auc.is_finite() {
+            let rule =
+                "large enough that some label has both positive and negative rows among those held out";
+            return Err(Error::parameter("validation", rule, format!("{} rows", validation.rows())));
+        }
+        if progress.best.is_none_or(|(_, best)| auc > best) {
+            self.fetch()?;
+            let State { weights, bias, progress, best } = &mut self.state;
+            progress.best = Some((progress.epochs.len() + 1, auc));
+            let bias = bias.as_ref().map(|bias| bias.values.clone()).unwrap_or_default();
+            *best = Some((weights.values.clone(), bias));
+        }
+        Ok(Some(auc))
+    }
+
+    /// The model of the last epoch, or of the best where there is validation.
+    ///
+    /// # Errors
+    /// When names are not as many as labels, or a weight is not finite.
+    pub fn into_model(mut self, label_names: Vec<String>) -> Result<Model> {
+        self.fetch()?;
+        self.state.into_model(self.objective, label_names)
+    }
+}

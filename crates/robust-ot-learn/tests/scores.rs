@@ -1,0 +1,82 @@
+//! Scores against scikit-learn (`tools/make_scores.py`) and by hand.
+
+use ndarray::{Array2, array};
+use robust_ot::Error;
+use robust_ot::loss::Targets;
+use robust_ot_learn::score::{accuracy, expected_cost, precision_at, rank, top_cost};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Case {
+    scores: Vec<Vec<f64>>,
+    truth: Vec<Vec<usize>>,
+    auc: Option<f64>,
+    average_precision: Option<f64>,
+    counted: Option<usize>,
+    accuracy: Option<f64>,
+    among_three: Option<f64>,
+}
+
+#[test]
+fn scores_are_those_of_scikit_learn() {
+    let cases: Vec<Case> = serde_json::from_str(include_str!("data/scores.json")).unwrap();
+    assert!(cases.len() >= 5);
+    for case in cases {
+        let (rows, labels) = (case.scores.len(), case.scores[0].len());
+        let scores = Array2::from_shape_vec((rows, labels), case.scores.concat()).unwrap();
+        let truth = Targets::new(labels, &case.truth).unwrap();
+        let ranking = rank(scores.view(), &truth).unwrap();
+        let close = |ours: f64, theirs: f64| assert!((ours - theirs).abs() <= 1e-9, "{ours} is not {theirs}");
+        case.auc.into_iter().for_each(|auc| close(ranking.auc, auc));
+        case.average_precision.into_iter().for_each(|map| close(ranking.average_precision, map));
+        case.counted.into_iter().for_each(|counted| {
+            assert_eq!((ranking.counted, ranking.excluded), (counted, labels - counted));
+        });
+        case.accuracy.into_iter().for_each(|share| close(accuracy(scores.view(), &truth).unwrap(), share));
+        case.among_three
+            .into_iter()
+            .for_each(|share| close(3.0 * precision_at(scores.view(), &truth, 3).unwrap(), share));
+    }
+}
+
+#[test]
+fn ties_and_signed_zeros_count_half() {
+    let truth = Targets::new(2, [vec![0], vec![1], vec![0, 1]]).unwrap();
+    let ranking = rank(array![[0.0, 0.5], [-0.0, 0.5], [0.0, 0.5]].view(), &truth).unwrap();
+    assert!((ranking.auc - 0.5).abs() < 1e-15 && (ranking.average_precision - 2.0 / 3.0).abs() < 1e-15);
+}
+
+#[test]
+fn nothing_to_rank_is_not_a_number() {
+    let ranking = rank(array![[0.3, 0.7]].view(), &Targets::new(2, [[0]]).unwrap()).unwrap();
+    assert!(ranking.auc.is_nan() && ranking.counted == 0 && ranking.excluded == 2);
+}
+
+#[test]
+fn semantic_costs_follow_their_definitions() {
+    let vectors = array![[3.0, 0.0], [0.0, 2.0], [1.0, 1.0]];
+    let truth = Targets::new(3, [vec![0], vec![0, 1]]).unwrap();
+    let probabilities = array![[0.2, 0.5, 0.3], [0.0, 0.25, 0.75]];
+    let expected = 0.5 * (0.5 * 13.0 + 0.3 * 5.0 + 0.75 * 2.0);
+    let found = expected_cost(probabilities.view(), &truth, vectors.view()).unwrap();
+    assert!((found - expected).abs() < 1e-12);
+    // Best two: row one labels 1 and 2 against 0; row two labels 2 and 1, where 1 is true.
+    let half = 1.0 - 0.5_f64.sqrt();
+    let expected = 0.25 + 0.5 * half;
+    let found = top_cost(probabilities.view(), &truth, vectors.view(), 2).unwrap();
+    assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let truth = Targets::new(2, [[0]]).unwrap();
+    assert!(matches!(rank(array![[0.1, 0.2, 0.3]].view(), &truth), Err(Error::Shape { .. })));
+    assert!(matches!(rank(array![[f64::NAN, 0.2]].view(), &truth), Err(Error::NotFinite { .. })));
+    assert!(matches!(precision_at(array![[0.1, 0.2]].view(), &truth, 3), Err(Error::Parameter { .. })));
+    assert!(matches!(precision_at(array![[0.1, 0.2]].view(), &truth, 0), Err(Error::Parameter { .. })));
+    let vectors = array![[1.0], [2.0], [3.0]];
+    assert!(matches!(
+        expected_cost(array![[0.1, 0.2]].view(), &truth, vectors.view()),
+        Err(Error::Shape { .. })
+    ));
+}
