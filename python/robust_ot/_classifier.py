@@ -432,7 +432,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         model = _core.Model.load(os.fspath(path))
         about = json.loads(model.about)
         taken = ("loss", "label_smoothing", "target_transport", "target_temperature")
-        estimator = cls(label_vectors=model.label_vectors, row_length=model.row_length, **{name: about[name] for name in taken if about[name] != ""})
+        known = {name: about[name] for name in taken if about[name] != ""}
+        estimator = cls(label_vectors=model.label_vectors, row_length=model.row_length, **known)
         labels = Labels.named(model.label_names, about["label_kind"], about["threshold"] is not None)
         estimator._take(labels, model, [], None)
         estimator.n_features_in_ = model.weights.shape[0]
