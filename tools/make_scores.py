@@ -1,4 +1,4 @@
-"""Writes crates/robust-ot/tests/data/scores.json: ranking scores of small arrays with ties, by scikit-learn.
+"""Writes crates/robust-ot-learn/tests/data/scores.json: ranking scores of small arrays with ties, by scikit-learn.
 
 Needs numpy and scikit-learn.
 """
@@ -39,5 +39,5 @@ cases.append(
         "among_three": float(top_k_accuracy_score(classes, one, k=3, labels=range(7))),
     }
 )
-path = Path(__file__).parent.parent / "crates/robust-ot/tests/data/scores.json"
+path = Path(__file__).parent.parent / "crates/robust-ot-learn/tests/data/scores.json"
 path.write_text(json.dumps(cases) + "\n")

@@ -92,8 +92,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     standardize : bool
         Scale features to mean 0 and variance 1, as a part of the model; sparse ones are scaled only.
     row_length : float, optional
-        Scale every row to this length, as a part of the model, after ``standardize``; rows of zeros stay as they are. A step
-        of gradient descent is as large as the rows are long, so this goes with ``lr``.
+        Scale every row to this length, as a part of the model, after ``standardize``; rows of zeros stay as they are. With
+        ``sgd`` a step is as large as the rows are long, so this goes with ``lr``.
     optimizer : {'adam', 'sgd'}
         How gradients become steps.
     momentum : float, optional

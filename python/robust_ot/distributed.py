@@ -320,8 +320,9 @@ def fit(
     Parameters
     ----------
     classifier : RobustOTClassifier
-        What to train; its ``batch`` is that of all workers together. ``standardize``, ``geometry='rows'`` and ``validation``
-        need all rows in one place and are refused.
+        What to train; its ``batch`` is that of all workers together. ``standardize``, ``geometry='rows'``,
+        ``target_geometry='rows'``, a ``target_metric`` other than ``'w2'`` and ``validation`` need all rows in one place and
+        are refused.
     data : ray.data.Dataset
         The rows.
     label : str or sequence of str

@@ -290,18 +290,20 @@ def test_rows_of_one_length_are_those_of_a_normalizer(digits, tmp_path, sparse):
     X, X_test, y, _ = digits
     X, X_test = X.astype(np.float32), X_test.astype(np.float32)
     X[3] = 0
-    own, unit = (csr_matrix(X), csr_matrix(normalize(X))) if sparse else (X, normalize(X))
+    own, unit = X, np.float32(0.1) * normalize(X)
+    if sparse:
+        own, unit = csr_matrix(own), csr_matrix(unit)
     with pytest.warns(UserWarning, match="1 of .* training rows are zero"):
-        model = RobustOTClassifier(row_length=1.0, epochs=5, validation=0.0).fit(own, y)
+        model = RobustOTClassifier(row_length=0.1, epochs=5, validation=0.0).fit(own, y)
     usual = RobustOTClassifier(epochs=5, validation=0.0).fit(unit, y)
     np.testing.assert_allclose(model.coef_, usual.coef_, atol=1e-4)
-    np.testing.assert_allclose(model.predict_proba(X_test), usual.predict_proba(normalize(X_test)), atol=1e-4)
+    np.testing.assert_allclose(model.predict_proba(X_test), usual.predict_proba(np.float32(0.1) * normalize(X_test)), atol=1e-4)
     model.save(tmp_path / "m.safetensors")
     again = RobustOTClassifier.load(tmp_path / "m.safetensors")
-    assert again.row_length == 1.0
+    assert again.row_length == 0.1
     np.testing.assert_array_equal(again.predict_proba(X_test), model.predict_proba(X_test))
     again.partial_fit(own, y)
-    with pytest.raises(ValueError, match="row_length must be that of the fitted model, 1, but is 2"):
+    with pytest.raises(ValueError, match="row_length must be that of the fitted model, 0.1, but is 2"):
         again.set_params(row_length=2.0).partial_fit(own, y)
     with pytest.raises(ValueError, match="row_length must be positive and finite, but is 0"):
         RobustOTClassifier(row_length=0.0).fit(X, y)

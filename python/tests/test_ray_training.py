@@ -198,6 +198,7 @@ def test_rows_without_a_label_are_counted(cluster):
         ({}, {"threads": 0}, "threads must be at least 1, but is 0"),
         ({}, {"classes": [0, 1]}, "known classes, but one label is 2"),
         ({"standardize": True}, {}, "standardize must be False for data on Ray"),
+        ({"target_geometry": "rows"}, {}, "target_geometry must be None or 'names' for data on Ray"),
         ({"validation": 0.1}, {}, "validation must be None for data on Ray"),
         ({"device": "cuda"}, {}, "device must be 'auto' or 'cpu' for data on Ray"),
         ({"schedule": "linear"}, {}, "schedule must be constant"),
@@ -262,7 +263,7 @@ class TestTorch:
             optimizer.step()
         assert result.metrics["epoch"] == 5
         assert result.metrics["rows"] == 96
-        assert result.metrics["loss"] == pytest.approx(float(value.detach()), abs=1e-6)
+        assert result.metrics["loss"] == pytest.approx(float(value.detach()), rel=1e-6)
         found = load_checkpoint(result.checkpoint, torch.nn.Linear(5, 3))
         for mine, wanted in zip(found.parameters(), network.parameters(), strict=True):
             np.testing.assert_allclose(mine.detach().numpy(), wanted.detach().numpy(), rtol=0, atol=1e-6)

@@ -300,7 +300,7 @@ impl Room {
         let single = rows * (2 * wide + labels) + lines * 2 * dim + line * (2 + usize::from(costs));
         let bytes = size_of::<f32>() * single + size_of::<f64>() * (scratch + lines + 2 * rows);
         let stream = device.stream();
-        let cure = "smaller batches need less";
+        let cure = "a smaller batch needs less";
         let failed = |error| device.no_room("a batch of the robust loss", bytes, cure, error);
         // Nothing has no address.
         let single = |count: usize| stream.alloc_zeros::<f32>(count.max(1)).map_err(failed);

@@ -96,7 +96,7 @@ impl<'a> RowStore<'a> {
             }
         };
         let count = if matches!(place, Place::Streamed(_)) { BUFFERS } else { 1 };
-        let cure = "smaller batches need less";
+        let cure = "a smaller batch needs less";
         let batches = (0..count)
             .map(|_| stream.alloc_zeros::<f32>(batch * columns))
             .collect::<std::result::Result<Vec<_>, _>>()
@@ -219,7 +219,7 @@ impl<'a> Streamed<'a> {
             Ok(Self { features, copies: context.new_stream()?, buffers })
         };
         make().map_err(|error| {
-            device.no_room("pinned buffers", 4 * BUFFERS * numbers, "smaller batches need less", error)
+            device.no_room("pinned buffers", 4 * BUFFERS * numbers, "a smaller batch needs less", error)
         })
     }
 }

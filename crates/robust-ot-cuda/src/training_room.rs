@@ -60,7 +60,7 @@ impl Learnt {
                 device.no_room(
                     "the model",
                     4 * copies * whole,
-                    "fewer labels or features need less, and so does plain gradient descent",
+                    "fewer labels or features, or the optimizer sgd, need less",
                     error,
                 )
             })
@@ -145,7 +145,7 @@ impl Room {
         let gradients = (features * labels).next_multiple_of(4);
         let bytes = 4 * (2 * batch * labels + gradients);
         let failed =
-            |error| device.no_room("a batch and its gradient", bytes, "smaller batches need less", error);
+            |error| device.no_room("a batch and its gradient", bytes, "a smaller batch needs less", error);
         let table = objective.targets().table().map(|table| {
             let numbers: Vec<f32> = table.iter().copied().collect();
             stream.clone_htod(&numbers).map_err(|error| {

@@ -100,11 +100,7 @@ impl Objective {
             }
         }
         if cross_entropy + transport <= 0.0 {
-            return Err(Error::parameter(
-                "mix_ce",
-                "positive where the weight of transport is 0",
-                cross_entropy,
-            ));
+            return Err(Error::parameter("mix_ce", "positive where mix_ot is 0", cross_entropy));
         }
         let base = Self::cross_entropy(robust.labels());
         Ok(Self { cross_entropy: cross_entropy as f32, transport: Some((transport as f32, robust)), ..base })

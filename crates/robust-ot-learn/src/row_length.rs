@@ -25,8 +25,8 @@ use crate::data::Features;
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "f32", into = "f32")]
-pub struct RowLength(f32);
+#[serde(try_from = "f64", into = "f64")]
+pub struct RowLength(f64);
 
 impl RowLength {
     /// Checks a length.
@@ -39,9 +39,9 @@ impl RowLength {
     /// ```
     ///
     /// # Errors
-    /// When it is not positive or not finite.
-    pub fn new(length: f32) -> Result<Self> {
-        if length > 0.0 && length.is_finite() {
+    /// When it is not positive or not finite in single precision, that of features.
+    pub fn new(length: f64) -> Result<Self> {
+        if length > 0.0 && (length as f32).is_finite() {
             return Ok(Self(length));
         }
         Err(Error::parameter("row_length", "positive and finite", length))
@@ -67,7 +67,7 @@ impl RowLength {
     fn scale(self, mut row: ArrayViewMut1<f32>) -> bool {
         let norm = row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
         if norm > 0.0 {
-            let factor = f64::from(self.0) / norm;
+            let factor = self.0 / norm;
             row.iter_mut().for_each(|x| *x = (f64::from(*x) * factor) as f32);
         }
         norm > 0.0
@@ -80,15 +80,15 @@ impl fmt::Display for RowLength {
     }
 }
 
-impl TryFrom<f32> for RowLength {
+impl TryFrom<f64> for RowLength {
     type Error = Error;
 
-    fn try_from(length: f32) -> Result<Self> {
+    fn try_from(length: f64) -> Result<Self> {
         Self::new(length)
     }
 }
 
-impl From<RowLength> for f32 {
+impl From<RowLength> for f64 {
     fn from(length: RowLength) -> Self {
         length.0
     }
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn lengths_out_of_range_are_refused() {
-        for bad in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e39] {
             assert!(RowLength::new(bad).is_err(), "{bad}");
         }
     }
@@ -122,7 +122,7 @@ mod tests {
         #[test]
         fn rows_reach_the_length_and_dense_is_sparse(
             numbers in prop::collection::vec(prop_oneof![Just(0.0_f32), -3.0..3.0_f32], 12),
-            length in 0.1..50.0_f32,
+            length in 0.1..50.0_f64,
             scale in prop_oneof![Just(1.0_f32), Just(1024.0)],
         ) {
             let dense = Array2::from_shape_vec((3, 4), numbers.iter().map(|x| x * scale).collect()).unwrap();
@@ -141,14 +141,14 @@ mod tests {
             for row in 0..3 {
                 let found = dense.row(row);
                 let norm = found.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
-                prop_assert!(norm == 0.0 || (norm / f64::from(length) - 1.0).abs() < 1e-6);
+                prop_assert!(norm == 0.0 || (norm / length - 1.0).abs() < 1e-6);
                 let (columns, values) = sparse.row(row);
                 prop_assert!(columns.iter().zip(values).all(|(&at, x)| found[at as usize].to_bits() == x.to_bits()));
                 // Parallel: all 2 × 2 minors of the two rows vanish.
                 let was = &numbers[4 * row..4 * row + 4];
                 for (i, j) in (0..4).flat_map(|i| (0..i).map(move |j| (i, j))) {
                     let minor = was[i] * found[j] - was[j] * found[i];
-                    prop_assert!(minor.abs() < 1e-5 * length, "{was:?} and {found}");
+                    prop_assert!(f64::from(minor.abs()) < 1e-5 * length, "{was:?} and {found}");
                 }
             }
         }

@@ -33,7 +33,7 @@ pub fn options(keywords: &Bound<'_, PyDict>) -> PyResult<FitOptions> {
 }
 
 /// The length that rows are scaled to.
-pub fn checked(row_length: Option<f32>) -> PyResult<Option<RowLength>> {
+pub fn checked(row_length: Option<f64>) -> PyResult<Option<RowLength>> {
     row_length.map(RowLength::new).transpose().map_err(|error| from_library("", error))
 }
 
@@ -88,7 +88,7 @@ pub fn fit<'py>(
     label_vectors: Option<&Bound<'py, PyAny>>,
     keywords: &Bound<'py, PyDict>,
     standardize: bool,
-    row_length: Option<f32>,
+    row_length: Option<f64>,
     told: Option<Py<PyAny>>,
     kind: (String, bool),
 ) -> PyResult<Found<'py>> {

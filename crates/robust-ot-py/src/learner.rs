@@ -37,7 +37,7 @@ impl Learner {
         label_vectors: Option<&Bound<'py, PyAny>>,
         keywords: &Bound<'py, PyDict>,
         kind: (String, bool),
-        row_length: Option<f32>,
+        row_length: Option<f64>,
         state: Option<&[u8]>,
         model: Option<&Bound<'py, Model>>,
     ) -> PyResult<Self> {

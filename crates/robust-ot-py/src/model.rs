@@ -74,8 +74,8 @@ impl Model {
 
     /// The length that rows are scaled to, if they are.
     #[getter]
-    fn row_length(&self) -> Option<f32> {
-        self.model.preprocessing.row_length.map(f32::from)
+    fn row_length(&self) -> Option<f64> {
+        self.model.preprocessing.row_length.map(f64::from)
     }
 
     /// Whether labels share one unit of probability.

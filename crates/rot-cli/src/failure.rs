@@ -60,7 +60,6 @@ fn option_of(field: &str) -> String {
         "learning_rate" => "lr".to_owned(),
         "max_iterations" => "max-iter".to_owned(),
         "sinkhorn" => "sinkhorn-iterations".to_owned(),
-        "start" => "init".to_owned(),
         "tol_gap_rel" => "tol".to_owned(),
         other => other.replace('_', "-"),
     }

@@ -157,7 +157,10 @@ impl FitOptions {
         let preprocessing = preparation.of(&train);
         let zero_rows = train.preprocess(&preprocessing)?;
         notes.extend(zero_rows_note(zero_rows, train.rows(), "training rows"));
-        validation.as_mut().map_or(Ok(0), |validation| validation.preprocess(&preprocessing))?;
+        if let Some(validation) = &mut validation {
+            let zero_rows = validation.preprocess(&preprocessing)?;
+            notes.extend(zero_rows_note(zero_rows, validation.rows(), "validation rows"));
+        }
         let Trained { objective, about, geometry } = self.trained(&train, label_vectors.as_ref())?;
         let (epochs, rows, version) = (settings.epochs, train.rows(), env!("CARGO_PKG_VERSION").into());
         let training = Some(settings.clone());

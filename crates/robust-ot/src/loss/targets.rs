@@ -84,6 +84,7 @@ impl Targets {
     ///
     /// # Panics
     /// When a row is not there.
+    #[doc(hidden)]
     pub fn gather(&mut self, from: &Self, rows: &[usize]) {
         self.labels = from.labels;
         self.starts.clear();
@@ -95,7 +96,8 @@ impl Targets {
         }
     }
 
-    /// The rows of other targets behind these.
+    /// Appends the rows of other targets, which must have no more labels.
+    #[doc(hidden)]
     pub fn append(&mut self, other: &Self) {
         for row in 0..other.rows() {
             self.indices.extend_from_slice(other.row(row));

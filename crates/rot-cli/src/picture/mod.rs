@@ -17,7 +17,7 @@ pub use self::heatmap::{Heatmap, metric_heatmap};
 use crate::failure::Failure;
 use crate::output::write_failure;
 
-/// DejaVu Sans, reduced to Latin and Greek; see assets/DejaVuSans-LICENSE.txt.
+/// DejaVu Sans, reduced to Latin, Greek and some signs; see assets/DejaVuSans-LICENSE.txt.
 static FONT: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf");
 static REGISTER: Once = Once::new();
 
