@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from robust_ot import _core
 from robust_ot._labels import Labels, unit_vectors, with_labels
 
-#: Parameters that are options of ``rot train`` by the same name, but for random_state, which is --seed.
-_OPTIONS = (
+#: Parameters that the core takes as they are.
+_KEYWORDS = (
     "loss",
     "mix_ce",
     "mix_ot",
@@ -37,6 +37,8 @@ _OPTIONS = (
     "target_metric",
     "target_geometry",
     "label_smoothing",
+    "standardize",
+    "row_length",
     "optimizer",
     "momentum",
     "lr",
@@ -274,10 +276,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             targets,
             labels.names,
             unit_vectors(self.label_vectors, labels.names),
-            self._options(),
-            bool(self.standardize),
-            self.row_length,
-            self._telling(),
+            self._keywords(),
+            self._on_epoch(),
             labels.kind,
         )
         for note in notes:
@@ -316,11 +316,10 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         labels = Labels.learn(y, names, classes) if first else self._labels
         labels.check(classes)
         X, targets = with_labels(X, labels.targets(y))
-        rows, options = _rows(X), self._options()
+        rows, keywords = _rows(X), self._keywords()
         # Other parameters than before, a model of fit or load, or a pickle: another learner goes on from there.
         learner: _core.Learner | None = getattr(self, "_learner", None)
-        known = getattr(self, "_learner_options", None)
-        if learner is None or (options, self.row_length) != known:
+        if learner is None or keywords != getattr(self, "_learner_keywords", None):
             state = getattr(self, "_learner_state", None) if learner is None else learner.state()
             model = None if first else self._model
             learner = _core.Learner(
@@ -328,15 +327,14 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
                 targets,
                 labels.names,
                 unit_vectors(self.label_vectors, labels.names),
-                options,
+                keywords,
                 labels.kind,
-                self.row_length,
                 state,
                 model,
             )
         learner.learn(rows, targets)
         self._take(labels, learner.model(), learner.history(), None)
-        self._learner, self._learner_options = learner, (options, self.row_length)
+        self._learner, self._learner_keywords = learner, keywords
         self._learner_state = None
         return self
 
@@ -457,27 +455,27 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         if self.target_geometry not in (None, "names"):
             raise ValueError(f"target_geometry must be None or 'names' for {where}, but is {self.target_geometry!r}")
 
-    def _options(self) -> dict[str, Any]:
-        options = {name: getattr(self, name) for name in _OPTIONS}
-        options["groups"] = None if isinstance(self.groups, str) and self.groups == "auto" else self.groups
+    def _keywords(self) -> dict[str, Any]:
+        keywords = {name: getattr(self, name) for name in _KEYWORDS}
+        keywords["groups"] = None if isinstance(self.groups, str) and self.groups == "auto" else self.groups
         if self.prior is not None and not {self.loss, self.target_metric} & {"kl", "ds"}:
             warnings.warn(f"prior has no effect with {self.loss}; it belongs to kl and ds", UserWarning, stacklevel=3)
-            options["prior"] = None
+            keywords["prior"] = None
         for name, known in (("prior", ("eye", "ones")), ("grouping", ("contiguous", "interleaved", "random"))):
-            value = options[name]
+            value = keywords[name]
             if value is None or (isinstance(value, str) and value in known):
                 continue
             if not isinstance(value, (str, os.PathLike)):
                 raise ValueError(f"{name} must be one of {', '.join(known)} or a path, but is a {type(value).__name__}")
             # What is wrong with a file is an OSError, with the file in it.
             with open(value, "rb"):
-                options[name] = os.fspath(value)
+                keywords[name] = os.fspath(value)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        return {**options, "seed": int(seed)}
+        return {**keywords, "random_state": int(seed)}
 
-    def _telling(self) -> Any:
+    def _on_epoch(self) -> Any:
         if not self.verbose:
             return None
 

@@ -19,6 +19,7 @@ __all__ = [
     "Solution",
     "__version__",
     "check_measure",
+    "default_groups",
     "distance",
     "emd",
     "fit",
@@ -33,6 +34,7 @@ __all__ = [
     "set_threads",
     "sinkhorn",
     "top_cost",
+    "training_schedule",
 ]
 
 _Targets = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -67,12 +69,12 @@ def fit(
     label_names: Sequence[str],
     label_vectors: Any,
     keywords: dict[str, Any],
-    standardize: bool,
-    row_length: float | None,
-    told: Callable[[int, int, float, float | None], None] | None,
+    on_epoch: Callable[[int, int, float, float | None], None] | None,
     kind: tuple[str, bool],
 ) -> tuple[Model, list[dict[str, float]], list[str]]: ...
 
+def training_schedule(keywords: dict[str, Any], rows: int) -> tuple[int, int]: ...
+def default_groups(metric: str, features: int) -> int | None: ...
 @final
 class Solution:
     def __new__(cls, parts: tuple[Any, ...]) -> Solution: ...
@@ -168,7 +170,6 @@ class Learner:
         label_vectors: Any,
         keywords: dict[str, Any],
         kind: tuple[str, bool],
-        row_length: float | None = None,
         state: bytes | None = None,
         model: Model | None = None,
     ) -> Learner: ...
@@ -176,7 +177,7 @@ class Learner:
     def gradient(self, x: Any, truth: _Targets) -> tuple[NDArray[np.float32], float]: ...
     def step(self, slopes: NDArray[np.float32], rows: int) -> None: ...
     def end_pass(self, loss: float, seconds: float) -> None: ...
-    def settle(self, x: Any, truth: _Targets) -> None: ...
+    def choose_threshold(self, x: Any, truth: _Targets) -> None: ...
     def model(self) -> Model: ...
     def history(self) -> list[dict[str, float]]: ...
     def state(self) -> bytes: ...

@@ -15,6 +15,7 @@ from sklearn.utils.validation import column_or_1d
 
 from robust_ot._targets import Targets, as_targets
 from robust_ot._vectors import label_vectors as read_label_vectors
+from robust_ot._vectors import to_length_one
 
 
 @dataclass(frozen=True)
@@ -121,14 +122,11 @@ def unit_vectors(given: Any, names: list[str]) -> NDArray[np.float64] | None:
         if not np.isfinite(vectors).all():
             row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
             raise ValueError(f"label_vectors must be finite, but that of {names[row]} is not")
-        largest = np.abs(vectors).max(axis=1, keepdims=True)
-        missing = [name for name, length in zip(names, largest, strict=True) if length == 0]
+        missing = [name for name, present in zip(names, vectors.any(axis=1), strict=True) if not present]
     if missing:
         shown = ", ".join(missing[:20])
         raise ValueError(f"label_vectors must have a vector for every label, but {len(missing)} have none: {shown}")
-    # The largest number goes first, so that no square leaves the range.
-    vectors = vectors / largest
-    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    return to_length_one(vectors)
 
 
 def _matrix(vectors: Any) -> NDArray[np.float64]:

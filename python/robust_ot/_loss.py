@@ -45,7 +45,7 @@ def loss_gradient(
     targets : array-like
         One class index a row, a 0/1 matrix of shape (n, L), dense or sparse, or a list of label indices a row.
     label_vectors : array-like of shape (L, d)
-        One vector a label.
+        One vector per label, used as given: the points of the measures.
     metric, k, rho, lam, prior, groups, grouping, seed
         As for :func:`distance`.
     entropy : float

@@ -81,12 +81,11 @@ class _Setup:
     labels: Labels
     sample: tuple[NDArray[Any], Targets]
     vectors: NDArray[np.float64] | None
-    options: dict[str, Any]
-    row_length: float | None
+    keywords: dict[str, Any]
 
     def learner(self, state: bytes | None) -> _core.Learner:
         labels = self.labels
-        return _core.Learner(*self.sample, labels.names, self.vectors, self.options, labels.kind, self.row_length, state)
+        return _core.Learner(*self.sample, labels.names, self.vectors, self.keywords, labels.kind, state)
 
 
 class _Worker:
@@ -103,7 +102,7 @@ class _Worker:
         """Go back to the first row; each epoch has an order of its own."""
         shuffle: dict[str, Any] = {}
         if self.shuffle > 0:
-            seed = (self.setup.options["seed"] + 1_000_003 * epoch) % 2**31
+            seed = (self.setup.keywords["random_state"] + 1_000_003 * epoch) % 2**31
             shuffle = {"local_shuffle_buffer_size": max(self.shuffle, self.size), "local_shuffle_seed": seed}
         batches = self.share.iter_batches(batch_size=self.size, batch_format="numpy", **shuffle)
         self.batches: Iterator[dict[str, NDArray[Any]]] = iter(batches)
@@ -184,12 +183,11 @@ def fit(
     X, targets, _ = labelled(X, labels.targets(y))
     if not len(X):
         raise ValueError(f"labels must be given to some of the first {_SAMPLE} rows, but none has one")
-    options = classifier._options()
-    batch = min(max(rows // 10, 16), 150) if classifier.batch is None else classifier.batch
-    epochs = (200 if rows < 200 else 30) if classifier.epochs is None else classifier.epochs
-    options.update(batch=batch, epochs=epochs, device="cpu")
+    keywords = classifier._keywords()
+    batch, epochs = _core.training_schedule(keywords, rows)
+    keywords.update(batch=batch, epochs=epochs, device="cpu")
     vectors = unit_vectors(classifier.label_vectors, labels.names)
-    setup = _Setup(columns, labels, (X, targets), vectors, options, classifier.row_length)
+    setup = _Setup(columns, labels, (X, targets), vectors, keywords)
     setup.learner(None)  # What is wrong with the options is said here, not by a worker.
     workers = _worker_count(workers, threads, min(batch, rows))
     # Worker w takes the rows from cuts[w] on, and of every batch as many as keep all shares equally long.
@@ -217,7 +215,7 @@ def fit(
     if left_out:
         warnings.warn(f"{left_out} of {rows} rows have no label and are left out", UserWarning, stacklevel=3)
     learner = setup.learner(state)
-    learner.settle(*setup.sample)
+    learner.choose_threshold(*setup.sample)
     few = min(len(X), METRIC_ROWS)
     model = learner.model()
     metric = model.mean_metric(X[:few], (targets[0][: few + 1], targets[1][: targets[0][few]]))
@@ -238,7 +236,7 @@ def _worker_count(asked: int | None, threads: int, most: int) -> int:
 def _key(setup: _Setup, rows: int, *options: Any) -> str:
     """Tell runs apart, by the first rows and the number of all."""
     columns, sample = (setup.columns.features, setup.columns.label), (setup.sample[0], *setup.sample[1])
-    asked = (setup.options, setup.row_length, rows, options)
+    asked = (setup.keywords, rows, options)
     return fingerprint(_core.__version__, columns, setup.labels.names, *asked, sample, setup.vectors)
 
 

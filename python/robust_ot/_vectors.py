@@ -76,3 +76,12 @@ def label_vectors(path: Path, names: Iterable[str]) -> tuple[NDArray[np.float64]
     names = [str(name) for name in names]
     vectors, missing = _core.label_vectors(os.fspath(path), names)
     return vectors, [names[label] for label in missing]
+
+
+def to_length_one(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale every row to length one; rows of zeros stay zero."""
+    # The largest number goes first, so that no square leaves the range.
+    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
+    vectors = vectors / np.where(largest > 0, largest, 1.0)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))

@@ -17,6 +17,7 @@ except ImportError as error:
 from robust_ot import _core
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._targets import Targets
+from robust_ot._vectors import to_length_one
 
 __all__ = ["Explanation", "RobustOTLoss"]
 
@@ -96,7 +97,7 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
     Parameters
     ----------
     label_vectors : array-like of shape (L, d)
-        One vector a label.
+        One vector per label; they are scaled to length one, as in ``rot train`` and :class:`RobustOTClassifier`.
     mix_ce, mix_ot : float
         Weights of cross-entropy and of transport.
     metric, k, rho, lam, prior, groups, grouping, seed
@@ -154,9 +155,11 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         if isinstance(label_vectors, Tensor):
             label_vectors = label_vectors.detach().cpu().double().numpy()
         vectors = np.array(label_vectors)
+        if vectors.ndim == 2 and vectors.dtype.kind in "biuf":
+            vectors = to_length_one(vectors.astype(np.float64))
         if groups == "auto":
-            large = metric not in ("srw", "rkp") and isinstance(grouping, str) and vectors.ndim == 2
-            groups = min(10, vectors.shape[1]) if large else None
+            by_rule = isinstance(grouping, str) and vectors.ndim == 2
+            groups = _core.default_groups(metric, vectors.shape[1]) if by_rule else None
         self.mix_ce, self.mix_ot = mix_ce, mix_ot
         self.input, self.reduction = input, reduction
         self._arguments = (

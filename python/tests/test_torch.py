@@ -40,7 +40,8 @@ def test_gradcheck_in_double(rng, metric, given):
 def test_it_is_the_function_and_cross_entropy(rng):
     V = vectors(rng)
     z, y = torch.randn(7, 5, dtype=torch.float64), torch.tensor([0, 1, 2, 3, 4, 0, 1])
-    expected, _ = robust_ot.loss_gradient(z.softmax(-1).numpy(), y.numpy(), V, groups=4)
+    of_length_one = V / np.linalg.norm(V, axis=1, keepdims=True)
+    expected, _ = robust_ot.loss_gradient(z.softmax(-1).numpy(), y.numpy(), of_length_one, groups=4)
     ours = RobustOTLoss(V, mix_ce=0.0, mix_ot=1.0, reduction="none")(z, y)
     np.testing.assert_allclose(ours.numpy(), expected, rtol=1e-9)
     plain = RobustOTLoss(V, mix_ce=1.0, mix_ot=0.0)(z, y)

@@ -1,5 +1,6 @@
 //! Matrix products by cuBLAS, row-major and in single precision.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use cudarc::cublas::{CudaBlas, result::CublasError, sys};
@@ -23,6 +24,18 @@ pub enum Precision {
     F32,
     /// On the matrix units, with factors rounded to 11 bits: faster, relative errors near 5e-4.
     Tf32,
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "f32" => Ok(Self::F32),
+            "tf32" => Ok(Self::Tf32),
+            other => Err(Error::parameter("precision", "f32 or tf32", other)),
+        }
+    }
 }
 
 /// Products on the stream of one device.

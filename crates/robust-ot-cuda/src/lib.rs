@@ -10,8 +10,10 @@
 mod arguments;
 mod batch_loss;
 mod blas;
+mod choice;
 mod compile;
 mod device;
+mod fit_device;
 mod label_loss;
 mod launch;
 mod linear;
@@ -25,8 +27,10 @@ mod training_room;
 
 pub use crate::batch_loss::{BatchAddresses, BatchLoss};
 pub use crate::blas::Precision;
+pub use crate::choice::{DeviceChoice, Work, cache_folder};
 pub use crate::compile::{Source, compile};
 pub use crate::device::Device;
+pub use crate::fit_device::FitDevice;
 pub use crate::linear::{logits, product_rounding};
 pub use crate::pairs::Pairs;
 pub use crate::streamed::Streamed;

@@ -31,10 +31,13 @@ pub mod data;
 mod dataset;
 mod engine;
 mod fingerprint;
+mod fit;
 mod gradient;
 mod label_means;
+mod label_transport;
 mod learner;
 mod linear;
+mod memory;
 mod model;
 mod model_file;
 mod objective;
@@ -56,9 +59,15 @@ mod trainer;
 
 pub use self::dataset::{Dataset, sample_per_class};
 pub use self::engine::{Engine, EpochWork};
+pub use self::fit::{
+    Columns, FitRun, FitSettings, Fitted, Geometry, LossChoice, LossName, Preparation, Protocol, Samples,
+    StreamingFit, TargetChoice, TrainingChoice, zero_rows_note,
+};
 pub use self::gradient::Gradient;
 pub use self::label_means::label_means;
+pub use self::label_transport::{LabelTransport, mean_metric};
 pub use self::learner::Learner;
+pub use self::memory::Memory;
 pub use self::model::{About, Model};
 pub use self::objective::{Objective, Output};
 pub use self::optimizer::{Optimizer, Parameters, Schedule, Step};

@@ -110,6 +110,11 @@ pub struct About {
     pub version: String,
 }
 
+impl About {
+    /// The name of the CPU as a device.
+    pub const CPU: &str = "cpu";
+}
+
 impl Model {
     /// From its numbers.
     ///

@@ -39,10 +39,11 @@ pub enum Optimizer {
 /// use robust_ot_learn::Schedule;
 /// assert_eq!(Schedule::Linear.factor(0.25), 0.75);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
     /// It does not.
+    #[default]
     Constant,
     /// In a line to zero.
     Linear,

@@ -1,5 +1,7 @@
 //! How a model is trained.
 
+use std::str::FromStr;
+
 use robust_ot::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,18 @@ pub enum Reduction {
     Mean,
     /// Their sum, as in the paper.
     Sum,
+}
+
+impl FromStr for Reduction {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "mean" => Ok(Self::Mean),
+            "sum" => Ok(Self::Sum),
+            other => Err(Error::parameter("reduction", "mean or sum", other)),
+        }
+    }
 }
 
 impl Reduction {

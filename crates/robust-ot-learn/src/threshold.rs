@@ -4,8 +4,28 @@ use ndarray::ArrayView2;
 use robust_ot::Result;
 use robust_ot::loss::Targets;
 
+use crate::dataset::Dataset;
+use crate::model::Model;
 use crate::objective::Output;
 use crate::score;
+
+/// The number of rows that choose the threshold of a model, evenly drawn.
+const THRESHOLD_ROWS: usize = 1000;
+
+/// The [`threshold`] of a model where rows have several labels, by rows that are scaled as its features are.
+///
+/// # Errors
+/// When the rows do not fit the model.
+pub(crate) fn answer_threshold(model: &Model, train: &Dataset) -> Result<Option<f64>> {
+    let rows = train.rows();
+    if (0..rows).all(|row| train.targets().row(row).len() == 1) {
+        return Ok(None);
+    }
+    let count = rows.min(THRESHOLD_ROWS);
+    let drawn = train.select(&(0..count).map(|at| at * rows / count).collect::<Vec<_>>());
+    let probabilities = model.probabilities_of_preprocessed(drawn.features())?;
+    Ok(Some(threshold(probabilities.view(), model.output(), drawn.targets())?))
+}
 
 /// The t in (0, 1] with the largest micro-averaged F1 when the labels with p ≥ t are a row's answer, where p is a sigmoid's
 /// probability, or a softmax's divided by the largest of its row.

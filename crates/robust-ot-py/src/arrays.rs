@@ -7,8 +7,8 @@ use numpy::{
 };
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
+use robust_ot_learn::Memory;
 use robust_ot_learn::data::{Features, Sparse};
-use rot_cli::Memory;
 
 use crate::error::from_library;
 

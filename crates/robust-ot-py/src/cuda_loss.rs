@@ -3,10 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use robust_ot_cuda::{BatchAddresses, BatchLoss};
-use rot_cli::{DeviceChoice, Work};
+use robust_ot_cuda::{BatchAddresses, BatchLoss, Device};
 
-use crate::error::{from_command, from_library};
+use crate::device::kernel_cache;
+use crate::error::from_library;
 use crate::loss::RobustLoss;
 use crate::targets::{Arrays, targets};
 
@@ -24,12 +24,8 @@ impl CudaLoss {
     fn new(py: Python<'_>, loss: &Bound<'_, RobustLoss>, index: usize) -> PyResult<Self> {
         let single = &loss.get().single;
         let labels = single.labels();
-        let made = py.detach(|| {
-            let device = DeviceChoice::Cuda(index).open(Work(0.0), None).map_err(from_command)?;
-            let made = device.map(|device| BatchLoss::new(&device, single)).transpose();
-            made.map_err(|error| from_library("", error))
-        })?;
-        let Some(loss) = made else { unreachable!("a card that was asked for is there or an error") };
+        let made = py.detach(|| BatchLoss::new(&Device::open(index, kernel_cache().as_deref())?, single));
+        let loss = made.map_err(|error| from_library("", error))?;
         Ok(Self { labels, loss: Mutex::new(loss) })
     }
 

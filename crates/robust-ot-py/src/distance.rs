@@ -10,11 +10,12 @@ use robust_ot::{
     Corpus, Grouping, Interrupt, Measure, MetricSet, PairDistance, PairSettings, Problem, Settings, Status,
     Workspace, solve_pairs,
 };
-use robust_ot_cuda::{Device, Pairs, Streamed};
-use rot_cli::{DeviceChoice, Memory, Work, device_name, unfit_plans};
+use robust_ot_cuda::{Device, DeviceChoice, Pairs, Streamed, Work};
+use robust_ot_learn::Memory;
 
 use crate::arrays::{matrix, vector};
-use crate::error::{from_command, from_library};
+use crate::device::{device_name, kernel_cache};
+use crate::error::from_library;
 use crate::metric::{MetricArguments, argument};
 use crate::solution::Solution;
 use crate::threads::{get_threads, run};
@@ -40,8 +41,7 @@ fn settings(arguments: &Bound<'_, PyTuple>) -> PyResult<(f64, Settings, Option<u
     };
     settings.check().map_err(|error| from_library("", error))?;
     let device: String = argument(&item(5)?, "device", DEVICES)?;
-    let device =
-        device.parse().map_err(|rule| PyValueError::new_err(format!("device {rule}, but is '{device}'")))?;
+    let device = device.parse().map_err(|error| from_library("", error))?;
     Ok((entropy, settings, memory, device))
 }
 
@@ -50,7 +50,7 @@ fn memory(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     match value.extract::<String>() {
         Ok(text) => match text.parse::<Memory>() {
             Ok(memory) => Ok(Some(memory.0)),
-            Err(rule) => Err(PyValueError::new_err(format!("memory {rule}, but is '{text}'"))),
+            Err(error) => Err(from_library("", error)),
         },
         Err(_) => argument(value, "memory", "a number of bytes, a size such as '2GB', or None"),
     }
@@ -58,11 +58,7 @@ fn memory(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
 
 /// What the command allows for a problem of this size.
 fn allowed(entries: usize, side_by_side: usize) -> usize {
-    if entries.saturating_mul(ENTRY) <= SMALL {
-        usize::MAX
-    } else {
-        Memory::of_this_machine().0 / side_by_side
-    }
+    if entries.saturating_mul(ENTRY) <= SMALL { usize::MAX } else { Memory::share().0 / side_by_side }
 }
 
 fn measure(points: &Bound<'_, PyAny>, weights: &Bound<'_, PyAny>, names: (&str, &str)) -> PyResult<Measure> {
@@ -98,7 +94,7 @@ pub fn distance<'py>(
     settings.memory = memory.unwrap_or_else(|| allowed(shape.0.saturating_mul(shape.1), 1));
     let work = Work::of_distance(shape.0, shape.1, source.dim());
     let solved = run(x.py(), |interrupt| {
-        let device = device.open(work, unfit_plans(entropy))?;
+        let device = device.open_for_plans(work, entropy, kernel_cache().as_deref())?;
         let solve = || {
             let problem = Problem::grouped(&source, &target, set, &grouping)?.with_entropy(entropy)?;
             match &device {
@@ -108,7 +104,7 @@ pub fn distance<'py>(
         };
         Ok((solve(), device_name(device.as_ref())))
     })?;
-    let (solved, device) = solved.map_err(from_command)?;
+    let (solved, device) = solved.map_err(|error: robust_ot::Error| from_library("", error))?;
     let solved = solved.map_err(|error| from_library("X, Y", error))?;
     Ok(Solution::new(solved, shape, &grouping, entropy > 0.0, device))
 }
@@ -214,7 +210,8 @@ pub fn pairwise<'py>(
     let work = |(i, j): &(usize, usize)| among.measures[*i].len() as f64 * among.measures[*j].len() as f64;
     let dim = among.measures.first().map_or(1, Measure::dim);
     let work = Work::of_pairs(pairs.iter().map(work).sum(), dim);
-    let device = run(py, |_| among.device.open(work, unfit_plans(among.entropy)))?.map_err(from_command)?;
+    let opened = run(py, |_| among.device.open_for_plans(work, among.entropy, kernel_cache().as_deref()))?;
+    let device = opened.map_err(|error| from_library("", error))?;
     let solved = run(py, |interrupt| {
         if let Some(device) = &device {
             return among.solve_on(device, &pairs, interrupt);

@@ -1,9 +1,8 @@
 //! The one place where Rust errors become Python exceptions.
 
 use pyo3::PyErr;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use robust_ot::Error;
-use rot_cli::Failure;
 
 /// An error of the library, about an argument where it is known which.
 pub fn from_library(argument: &str, error: Error) -> PyErr {
@@ -21,6 +20,9 @@ pub fn from_library(argument: &str, error: Error) -> PyErr {
         Error::Parameter { name, rule, value } => {
             PyValueError::new_err(format!("{} must be {rule}, but is {value}", keyword_of(name)))
         }
+        Error::Conflict { name, rule, found } => {
+            PyValueError::new_err(format!("{} must {rule}, but {found}", keyword_of(name)))
+        }
         Error::Prior { rule, found } => PyValueError::new_err(format!("prior must be {rule}, but {found}")),
         Error::Grouping { rule, found } => {
             PyValueError::new_err(format!("grouping must {rule}, but {found}"))
@@ -36,37 +38,10 @@ pub fn from_library(argument: &str, error: Error) -> PyErr {
     }
 }
 
-/// A failure of the command's code, with its options as Python writes them.
-pub fn from_command(failure: Failure) -> PyErr {
-    match failure {
-        Failure::Input(message) => PyValueError::new_err(as_keywords(&message)),
-        Failure::Other(message) => PyRuntimeError::new_err(as_keywords(&message)),
-        Failure::Interrupted(message) => PyKeyboardInterrupt::new_err(message),
-        Failure::Nothing => PyRuntimeError::new_err("the output was closed"),
-        Failure::Help(help) => PyValueError::new_err(as_keywords(&help.to_string())),
-    }
-}
-
 /// The system's words without "(os error 2)", which Python puts before them.
 fn source_text(source: &std::io::Error) -> String {
     let text = source.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
-/// `--mix-ot` is `mix_ot` in Python, and `--lambda` is `lam`.
-fn as_keywords(message: &str) -> String {
-    let mut words = Vec::new();
-    for word in message.replace("(see --help)", "").trim().split(' ') {
-        let Some(at) = word.find("--") else {
-            words.push(word.to_owned());
-            continue;
-        };
-        let rest = &word[at + 2..];
-        let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '-')).unwrap_or(rest.len());
-        let name = if &rest[..end] == "seed" { "random_state".to_owned() } else { keyword(&rest[..end]) };
-        words.push(format!("{}{name}{}", &word[..at], &rest[end..]));
-    }
-    words.join(" ")
 }
 
 /// The keyword that sets a field of the library's settings.
@@ -79,13 +54,5 @@ fn keyword_of(field: &str) -> &str {
         "sinkhorn" => "sinkhorn_iterations",
         "tol_gap_rel" => "tol",
         other => other,
-    }
-}
-
-/// The keyword of an option.
-fn keyword(option: &str) -> String {
-    match option {
-        "lambda" => "lam".to_owned(),
-        other => other.replace('-', "_"),
     }
 }

@@ -1,45 +1,38 @@
-//! Training as `rot train` does it.
+//! Fitting as `rot train` does it.
 
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use robust_ot_learn::{About, Dataset, Epoch, RowLength, Trainer};
-use rot_cli::{Columns, Failure, FitOptions, Fitted, Preparation, Samples, Watch};
+use robust_ot::{Error, Interrupt};
+use robust_ot_cuda::{DeviceChoice, FitDevice, Precision};
+use robust_ot_learn::{About, Dataset, Epoch, FitRun, FitSettings, Fitted, Samples};
 
 use crate::arrays::{features, matrix};
-use crate::error::{from_command, from_library};
+use crate::device::kernel_cache;
+use crate::error::from_library;
+use crate::fit_settings::{fit_device, fit_settings};
 use crate::model::Model;
 use crate::targets::{Arrays, targets};
 use crate::threads::run;
 
-/// Model, history, and what the user should hear of.
+/// Model, history, and notes for the user.
 type Found<'py> = (Model, Bound<'py, PyList>, Vec<String>);
-
-/// Options of the command from keywords: `mix_ot=5.0` is `--mix-ot=5.0`; None is an option that is not given.
-pub fn options(keywords: &Bound<'_, PyDict>) -> PyResult<FitOptions> {
-    let mut words = Vec::new();
-    for (name, value) in keywords {
-        if value.is_none() {
-            continue;
-        }
-        let name: String = name.extract()?;
-        let name = if name == "lam" { "lambda".to_owned() } else { name.replace('_', "-") };
-        let value = match value.extract::<bool>() {
-            Ok(value) if name == "bias" => if value { "yes" } else { "no" }.to_owned(),
-            _ => value.str()?.to_string(),
-        };
-        words.push(format!("--{name}={value}"));
-    }
-    FitOptions::parse(words).map_err(from_command)
-}
-
-/// The length that rows are scaled to.
-pub fn checked(row_length: Option<f64>) -> PyResult<Option<RowLength>> {
-    row_length.map(RowLength::new).transpose().map_err(|error| from_library("", error))
-}
 
 /// Rows with their true labels.
 pub fn dataset(x: &Bound<'_, PyAny>, labels: usize, truth: &Arrays<'_>) -> PyResult<Dataset> {
     Dataset::new(features(x)?, targets(labels, truth)?).map_err(|error| from_library("X", error))
+}
+
+/// Rows, labels and label vectors.
+pub fn samples<'py>(
+    x: &Bound<'py, PyAny>,
+    truth: &Arrays<'py>,
+    label_names: Vec<String>,
+    label_vectors: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Samples> {
+    let label_vectors = label_vectors.map(|vectors| matrix(vectors, "label_vectors")).transpose()?;
+    let train = dataset(x, label_names.len(), truth)?;
+    Ok(Samples { label_vectors, ..Samples::new(train, label_names) })
 }
 
 /// Epochs as dictionaries.
@@ -58,69 +51,77 @@ pub fn history<'py>(py: Python<'py>, epochs: &[Epoch]) -> PyResult<Bound<'py, Py
     Ok(list)
 }
 
-/// Tells a Python function of every epoch.
-struct Telling {
-    told: Option<Py<PyAny>>,
-    failed: Option<PyErr>,
+/// Why a fit ended without a model.
+enum Stopped {
+    Refused(Error),
+    Raised(PyErr),
+    Interrupted,
 }
 
-impl Watch for Telling {
-    fn epoch(&mut self, _trainer: &mut Trainer, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
-        let Some(told) = &self.told else { return Ok(()) };
-        let said =
-            Python::attach(|py| told.call1(py, (epoch.epoch, epochs, epoch.loss, epoch.validation_auc)));
-        said.map(|_| ()).map_err(|error| {
-            let message = error.to_string();
-            self.failed = Some(error);
-            Failure::Other(message)
-        })
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
     }
 }
 
-/// Train a linear model.
+impl From<Stopped> for PyErr {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Refused(error) => from_library("", error),
+            Stopped::Raised(error) => error,
+            Stopped::Interrupted => PyKeyboardInterrupt::new_err(()),
+        }
+    }
+}
+
+/// Fit a linear model.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
-#[pyo3(signature = (x, truth, label_names, label_vectors, keywords, standardize, row_length, told, kind))]
+#[pyo3(signature = (x, truth, label_names, label_vectors, keywords, on_epoch, kind))]
 pub fn fit<'py>(
     x: &Bound<'py, PyAny>,
     truth: Arrays<'py>,
     label_names: Vec<String>,
     label_vectors: Option<&Bound<'py, PyAny>>,
     keywords: &Bound<'py, PyDict>,
-    standardize: bool,
-    row_length: Option<f64>,
-    told: Option<Py<PyAny>>,
+    on_epoch: Option<Py<PyAny>>,
     kind: (String, bool),
 ) -> PyResult<Found<'py>> {
-    let py = x.py();
-    let options = options(keywords)?;
-    let label_vectors = label_vectors.map(|vectors| matrix(vectors, "label_vectors")).transpose()?;
-    let samples = Samples {
-        train: dataset(x, label_names.len(), &truth)?,
-        validation: None,
-        test: None,
-        label_names,
-        label_vectors,
-        dropped_labels: Vec::new(),
-        first_index: None,
-    };
-    let columns = if standardize { Columns::Standardize } else { Columns::AsTheyAre };
-    let preparation = Preparation { columns, row_length: checked(row_length)? };
-    let mut telling = Telling { told, failed: None };
-    let found = run(py, |interrupt| options.fit(samples, preparation, interrupt, &mut telling))?;
-    if let Some(error) = telling.failed {
-        return Err(error);
-    }
-    let Fitted { mut model, history: epochs, notes } = found.map_err(from_command)?;
+    let (settings, device) = (fit_settings(keywords)?, fit_device(keywords)?);
+    let samples = samples(x, &truth, label_names, label_vectors)?;
+    let fitted = run(x.py(), |interrupt| fitted(&settings, device, samples, on_epoch.as_ref(), interrupt))?;
+    let Fitted { mut model, history: epochs, notes } = fitted?;
     describe(&mut model.about, kind);
-    Ok((Model { model }, history(py, &epochs)?, notes))
+    Ok((Model { model }, history(x.py(), &epochs)?, notes))
 }
 
-/// What numpy has the labels as, and whether rows may have several.
+fn fitted(
+    settings: &FitSettings,
+    (choice, precision): (DeviceChoice, Precision),
+    samples: Samples,
+    on_epoch: Option<&Py<PyAny>>,
+    interrupt: &Interrupt,
+) -> Result<Fitted, Stopped> {
+    let run = FitRun::new(settings, samples)?;
+    let mut device = FitDevice::open(&run, choice, precision, kernel_cache().as_deref())?;
+    let mut trainer = device.trainer(&run)?;
+    let epochs = run.settings().epochs;
+    while let Some(epoch) = trainer.epoch(interrupt, |_, _| ())? {
+        if let Some(call) = on_epoch {
+            let arguments = (epoch.epoch, epochs, epoch.loss, epoch.validation_auc);
+            Python::attach(|py| call.call1(py, arguments)).map_err(Stopped::Raised)?;
+        }
+    }
+    if !trainer.finished() {
+        return Err(Stopped::Interrupted);
+    }
+    Ok(device.finish(&run, trainer)?)
+}
+
+/// Records what numpy has the labels as, and whether rows may have several.
 pub fn describe(about: &mut About, (label_kind, several): (String, bool)) {
     about.label_kind = label_kind;
     if several {
-        // Of rows that all had one label, only the best one is an answer.
+        // Where all rows had one label, only the most probable one is an answer.
         about.threshold.get_or_insert(1.0);
     }
 }

@@ -3,9 +3,11 @@
 mod arrays;
 mod command;
 mod cuda_loss;
+mod device;
 mod distance;
 mod error;
 mod fit;
+mod fit_settings;
 mod learner;
 mod loss;
 mod metric;
@@ -35,6 +37,8 @@ mod _core {
     use crate::distance::{check_measure, distance, pairwise};
     #[pymodule_export]
     use crate::fit::fit;
+    #[pymodule_export]
+    use crate::fit_settings::{default_groups, training_schedule};
     #[pymodule_export]
     use crate::learner::Learner;
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use robust_ot::{Grouping, MetricSet, Prior, SetParameters};
+use robust_ot::{Grouping, GroupingRule, MetricFamily, MetricSet, Prior, SetParameters};
 
 use crate::arrays::{check_room, matrix, vector};
 use crate::error::from_library;
@@ -40,7 +40,10 @@ impl<'py> MetricArguments<'py> {
     pub fn set(&self) -> PyResult<MetricSet> {
         let prior = self.prior.as_ref().map(prior).transpose()?;
         let parameters = SetParameters { k: self.k, rho: self.rho, lambda: self.lam, prior };
-        MetricSet::named(&self.metric, parameters).map_err(|error| from_library("", error))
+        self.metric
+            .parse::<MetricFamily>()
+            .and_then(|family| family.set(parameters))
+            .map_err(|error| from_library("", error))
     }
 
     /// The groups of so many features, if there is room for a metric on them.
@@ -54,44 +57,24 @@ impl<'py> MetricArguments<'py> {
     }
 
     fn any_grouping(&self, features: usize) -> PyResult<Grouping> {
-        let found = match (self.grouping.extract::<String>(), self.groups) {
-            (Ok(how), None) if how == "contiguous" => Ok(Grouping::none(features)),
-            (Ok(how), Some(r)) if how == "contiguous" => Grouping::contiguous(features, r),
-            (Ok(how), Some(r)) if how == "interleaved" => Grouping::interleaved(features, r),
-            (Ok(how), Some(r)) if how == "random" => Grouping::random(features, r, self.seed),
-            (Ok(how), None) if how == "interleaved" || how == "random" => {
-                return Err(PyValueError::new_err(format!("grouping '{how}' needs groups, but it is None")));
-            }
-            (Ok(other), _) => {
-                let rule = "contiguous, interleaved, random or an array with one group index a feature";
-                return Err(PyValueError::new_err(format!("grouping must be {rule}, but is '{other}'")));
-            }
-            (Err(_), groups) => return explicit(&self.grouping, groups, features),
+        let rule = match self.grouping.extract::<String>() {
+            Ok(name) => name.parse().map_err(|_| {
+                let rule = "contiguous, interleaved, random or an array with one group index per feature";
+                PyValueError::new_err(format!("grouping must be {rule}, but is '{name}'"))
+            })?,
+            Err(_) => explicit(&self.grouping)?,
         };
-        found.map_err(|error| from_library("", error))
+        rule.group(features, self.groups, self.seed).map_err(|error| from_library("", error))
     }
 }
 
-fn explicit(indices: &Bound<'_, PyAny>, groups: Option<usize>, features: usize) -> PyResult<Grouping> {
+fn explicit(indices: &Bound<'_, PyAny>) -> PyResult<GroupingRule> {
     let numbers = vector(indices, "grouping")?;
     let whole = numbers.iter().map(|&x| (x >= 0.0 && x.fract() == 0.0 && x < 1e15).then_some(x as usize));
-    let Some(assignment) = whole.collect::<Option<Vec<_>>>() else {
-        return Err(PyValueError::new_err("grouping must be whole numbers from 0 on, but one is not"));
-    };
-    if assignment.len() != features {
-        let found = assignment.len();
-        return Err(PyValueError::new_err(format!(
-            "grouping must have one group index a feature, {features}, but has {found}"
-        )));
-    }
-    let grouping = Grouping::explicit(assignment).map_err(|error| from_library("", error))?;
-    match groups.filter(|&groups| groups != grouping.groups()) {
-        Some(groups) => Err(PyValueError::new_err(format!(
-            "groups must be the {} groups of grouping or None, but is {groups}",
-            grouping.groups()
-        ))),
-        None => Ok(grouping),
-    }
+    whole
+        .collect::<Option<Vec<_>>>()
+        .map(GroupingRule::Explicit)
+        .ok_or_else(|| PyValueError::new_err("grouping must be whole numbers from 0 on, but one is not"))
 }
 
 fn prior(value: &Bound<'_, PyAny>) -> PyResult<Prior> {

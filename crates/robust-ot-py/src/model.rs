@@ -126,7 +126,7 @@ impl Model {
         let truth = targets(self.model.label_names().len(), &truth)?;
         let found: Option<Array2<f64>> = run(py, |_| {
             let probabilities = self.model.probabilities(rows)?;
-            rot_cli::mean_metric(&self.model, &probabilities, &truth)
+            robust_ot_learn::mean_metric(&self.model, &probabilities, &truth)
         })?
         .map_err(|error| from_library("X", error))?;
         Ok(found.map(|metric| metric.to_pyarray(py)))

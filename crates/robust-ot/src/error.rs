@@ -138,6 +138,16 @@ pub enum Error {
         /// The offending value.
         value: f64,
     },
+    /// Two settings contradict each other.
+    #[error("{name} must {rule}, but {found}")]
+    Conflict {
+        /// The setting to change.
+        name: &'static str,
+        /// What must hold.
+        rule: String,
+        /// What the other setting is.
+        found: String,
+    },
     /// A parameter is outside its range.
     #[error("{name} must be {rule}, but is {value}")]
     Parameter {

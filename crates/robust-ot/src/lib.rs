@@ -36,6 +36,7 @@ mod differences;
 mod displacement;
 mod error;
 mod grouping;
+mod grouping_rule;
 mod interrupt;
 mod kernels;
 /// Matrix products, for the crates beside this one; not part of the interface.
@@ -52,6 +53,7 @@ pub mod transport;
 pub use crate::displacement::Displacements;
 pub use crate::error::{Error, Result};
 pub use crate::grouping::Grouping;
+pub use crate::grouping_rule::GroupingRule;
 pub use crate::interrupt::Interrupt;
 /// The loops themselves, for `benches/`; not part of the interface.
 #[doc(hidden)]
@@ -59,7 +61,7 @@ pub use crate::kernels::sealed::Kernels;
 #[doc(hidden)]
 pub use crate::measure::LARGEST_COORDINATE;
 pub use crate::measure::Measure;
-pub use crate::metric::{MetricSet, Prior, SetParameters, WorstCase};
+pub use crate::metric::{MetricFamily, MetricSet, Prior, SetParameters, WorstCase};
 pub use crate::robust::{
     Corpus, EntropicAnswer, EntropicOracle, EntropicTask, Means, Oracle, PairAnswers, PairDistance,
     PairOracle, PairRound, PairSettings, Problem, Screen, Settings, Solution, Solver, Status, Step, Storage,

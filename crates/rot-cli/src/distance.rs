@@ -6,16 +6,16 @@ use std::time::Instant;
 
 use clap::Args;
 use robust_ot::{Grouping, Settings, Solution, Status, Storage};
-use robust_ot_cuda::{Device, Streamed};
+use robust_ot_cuda::{Device, Streamed, Work};
+use robust_ot_learn::Memory;
 use robust_ot_learn::data::write_table;
 use serde_json::{Map, Value, json};
 
-use crate::device::{DeviceOptions, Work, device_name, unfit_plans};
+use crate::device::{DeviceOptions, device_name};
 use crate::explain::{Explanation, SHOWN, TOLD, group_names};
 use crate::failure::Failure;
 use crate::input::{Input, read_all};
 use crate::machine::machine;
-use crate::memory::Memory;
 use crate::metric_options::{Metric, MetricOptions};
 use crate::options::{SolverOptions, TextOptions};
 use crate::output::{check_distinct, check_writable, readable, write_failure, write_matrix};
@@ -87,7 +87,7 @@ impl Distance {
         let pair = format!("{} and {}", self.source.display(), self.target.display());
         let grouping = metric.grouping(source.measure.dim())?;
         let work = Work::of_distance(source.measure.len(), target.measure.len(), source.measure.dim());
-        let device = self.device.device.open(work, unfit_plans(metric.entropy()))?;
+        let device = self.device.open_for_plans(work, metric.entropy())?;
         let start = Instant::now();
         let problem = metric
             .problem(&source.measure, &target.measure, &grouping)

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use robust_ot_learn::{Model, Scores};
+use robust_ot_learn::{About, Model, Scores};
 use serde_json::json;
 
-use crate::device::{CPU, DeviceOptions, probabilities};
+use crate::device::{DeviceOptions, probabilities};
 use crate::failure::Failure;
 use crate::score_table::{excluded, score_table};
 use crate::test_data::{RowOptions, TruthOptions};
@@ -48,7 +48,7 @@ impl Evaluate {
         }
         writeln!(out, "{}", score_table(&[(&format!("{} rows", scores.rows), &scores)]))?;
         excluded(&scores).map_or(Ok(()), |what| writeln!(out, "{what}"))?;
-        if device != CPU {
+        if device != About::CPU {
             writeln!(out, "device: {device}")?;
         }
         Ok(())

@@ -43,6 +43,9 @@ impl Failure {
             Error::Parameter { name, rule, value } => {
                 Self::Input(format!("--{} must be {rule}, but is {value}", option_of(name)))
             }
+            Error::Conflict { name, rule, found } => {
+                Self::Input(format!("--{} must {rule}, but {found}", option_of(name)))
+            }
             Error::Prior { rule, found } => Self::Input(format!("--prior must be {rule}, but {found}")),
             Error::Grouping { rule, found } => Self::Input(format!("--grouping must {rule}, but {found}")),
             Error::Overflow { .. } | Error::Scaling { .. } => Self::Input(format!("--lambda: {error}")),

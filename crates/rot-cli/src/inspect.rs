@@ -8,7 +8,7 @@ use robust_ot_learn::{Model, Output};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::loss_options::describe_loss;
+use crate::loss_description::describe_loss;
 use crate::score_table::score_table;
 
 /// How many labels are listed by name.

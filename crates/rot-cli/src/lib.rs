@@ -1,11 +1,11 @@
 //! `rot`: robust optimal transport on the command line. Parse, call the library, print.
 //!
-//! The command is a library too, so that the Python package brings it along ([`run`]) and fits models exactly as it does
-//! ([`FitOptions`]).
+//! The command is a library so that the Python package includes it: [`run`] is all it exports.
 
 #[macro_use]
 mod say;
 
+mod checkpoints;
 mod class_samples;
 mod demo;
 mod device;
@@ -13,21 +13,20 @@ mod distance;
 mod evaluate;
 mod explain;
 mod failure;
-mod fit;
-mod geometry;
+mod fit_options;
 mod input;
 mod inspect;
+mod loss_description;
 mod loss_options;
 mod machine;
-mod memory;
 mod metric_options;
 mod model_run;
 mod options;
 mod output;
 mod pairwise;
+mod parse;
 mod picture;
 mod predict;
-mod protocol;
 mod raw_samples;
 mod ray;
 mod report;
@@ -40,19 +39,13 @@ mod test_data;
 mod train;
 mod training_data;
 mod training_options;
-mod transport;
+mod training_progress;
 
 use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
-pub use crate::device::{DeviceChoice, Work, device_name, unfit_plans};
-pub use crate::failure::Failure;
-pub use crate::fit::{Columns, FitOptions, Fitted, Preparation, Watch, answer_threshold};
-pub use crate::loss_options::Trained;
-pub use crate::memory::Memory;
-pub use crate::training_data::Samples;
-pub use crate::transport::mean_metric;
+use crate::failure::Failure;
 
 /// Optimal transport that learns which features matter, with a certificate on every answer.
 #[derive(Debug, Parser)]

@@ -3,9 +3,8 @@
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
+use robust_ot_learn::Memory;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
-
-use crate::memory::Memory;
 
 /// Processor, cores, memory and system, in a line.
 pub fn machine() -> String {

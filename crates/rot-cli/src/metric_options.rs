@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use robust_ot::{Error, Grouping, Measure, MetricSet, Prior, Problem, SetParameters};
+use robust_ot::{
+    Error, Grouping, GroupingRule, Measure, MetricFamily, MetricSet, Prior, Problem, SetParameters,
+};
 use robust_ot_learn::data::{read_groups, read_matrix};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
-
-/// How features are grouped where nothing else is said.
-const CONTIGUOUS: &str = "contiguous";
 
 /// The metric sets by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -33,10 +32,18 @@ pub enum MetricName {
     Rkp,
 }
 
-impl MetricName {
-    /// As on the command line.
-    pub fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |name| name.get_name().to_owned())
+impl From<MetricName> for MetricFamily {
+    fn from(name: MetricName) -> Self {
+        match name {
+            MetricName::W2 => Self::W2,
+            MetricName::P => Self::P,
+            MetricName::PPower => Self::PPower,
+            MetricName::Kl => Self::Kl,
+            MetricName::Ds => Self::Ds,
+            MetricName::Features => Self::Features,
+            MetricName::Srw => Self::Srw,
+            MetricName::Rkp => Self::Rkp,
+        }
     }
 }
 
@@ -45,13 +52,13 @@ impl MetricName {
 #[command(next_help_heading = "Metric")]
 pub struct SetOptions {
     /// Exponent of p and p-power (2k), or dimensions of srw
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = SetParameters::default().k, allow_negative_numbers = true)]
     k: u32,
     /// Schatten exponent of rkp, at least 1, or inf
-    #[arg(long, value_name = "X", default_value_t = 2.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = SetParameters::default().rho, allow_negative_numbers = true)]
     rho: f64,
     /// Strength of the penalty of kl, ds and features
-    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = SetParameters::default().lambda, allow_negative_numbers = true)]
     lambda: f64,
     /// Prior metric of kl and ds: eye, ones, or a matrix in .npy, .csv or .tsv [default: eye for kl, ones for ds]
     #[arg(long, value_name = "eye|ones|FILE")]
@@ -59,10 +66,10 @@ pub struct SetOptions {
     /// Number of feature groups [default: every feature is its own; rot train: 10 for p, p-power, kl, ds, features]
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     pub groups: Option<usize>,
-    /// How features are grouped: contiguous, interleaved, random, or a file with one group index a line
+    /// How features are grouped: contiguous, interleaved, random, or a file with one group index per line
     /// [default: contiguous; random with --protocol]
     #[arg(long, value_name = "HOW|FILE")]
-    pub grouping: Option<String>,
+    grouping: Option<String>,
 }
 
 /// What to compute.
@@ -86,52 +93,48 @@ pub struct MetricOptions {
 #[derive(Debug)]
 pub struct Metric {
     set: MetricSet,
-    groups: Groups,
+    rule: GroupingRule,
+    groups: Option<usize>,
+    seed: u64,
     entropy: f64,
     /// The parameters as they were given, for JSON.
     parameters: Map<String, Value>,
 }
 
-/// Which features share a group.
-#[derive(Debug)]
-pub enum Groups {
-    None,
-    Contiguous(usize),
-    Interleaved(usize),
-    Random(usize, u64),
-    Explicit(Vec<usize>),
-}
-
 impl MetricOptions {
     /// Reads prior and grouping, and checks what can be checked without the points.
     pub fn read(&self) -> Result<Metric, Failure> {
-        let set = self.set.set(self.metric)?;
-        let groups = self.set.groups(self.seed)?;
-        let mut parameters = self.set.parameters(&set, self.seed);
+        let family = MetricFamily::from(self.metric);
+        self.set.note_prior(family);
+        let set = family.set(self.set.parameters_of([family])?)?;
+        let (rule, groups) = (self.set.rule()?.unwrap_or_default(), self.set.groups);
+        // What does not depend on the number of features is refused before files are read.
+        if let (GroupingRule::Interleaved | GroupingRule::Random, None) = (&rule, groups) {
+            rule.group(1, None, self.seed)?;
+        }
+        let mut parameters = self.set.json(&set, &rule, self.seed);
         parameters.insert("entropy".into(), json!(self.entropy));
-        Ok(Metric { parameters, set, groups, entropy: self.entropy })
+        Ok(Metric { parameters, set, rule, groups, seed: self.seed, entropy: self.entropy })
     }
 }
 
 impl SetOptions {
-    /// The set of this name; a value that is out of range is refused even where the set does not use it.
-    pub fn set(&self, name: MetricName) -> Result<MetricSet, Failure> {
-        self.check_ranges(name)?;
-        let prior = if matches!(name, MetricName::Kl | MetricName::Ds) { self.read_prior()? } else { None };
-        Ok(MetricSet::named(&name.name(), SetParameters { prior, ..self.values() })?)
+    /// The parameters; the prior's file is read where one of the families has a prior.
+    pub fn parameters_of(
+        &self,
+        families: impl IntoIterator<Item = MetricFamily>,
+    ) -> Result<SetParameters, Failure> {
+        let parameters = SetParameters { k: self.k, rho: self.rho, lambda: self.lambda, prior: None };
+        parameters.check()?;
+        let wanted = families.into_iter().any(has_prior);
+        Ok(SetParameters { prior: if wanted { self.read_prior()? } else { None }, ..parameters })
     }
 
-    fn values(&self) -> SetParameters {
-        SetParameters { k: self.k, rho: self.rho, lambda: self.lambda, prior: None }
-    }
-
-    /// Refuses values that are out of range whatever they are for.
-    pub fn check_ranges(&self, name: MetricName) -> Result<(), Failure> {
-        self.values().check()?;
-        if self.prior.is_some() && !matches!(name, MetricName::Kl | MetricName::Ds) {
-            say!("rot: note: --prior has no effect with {}; it belongs to kl and ds", name.name());
+    /// Says that a prior has no effect where that is so.
+    pub fn note_prior(&self, family: MetricFamily) {
+        if self.prior.is_some() && !has_prior(family) {
+            say!("rot: note: --prior has no effect with {family}; it belongs to kl and ds");
         }
-        Ok(())
     }
 
     fn read_prior(&self) -> Result<Option<Prior>, Failure> {
@@ -148,35 +151,19 @@ impl SetOptions {
         })
     }
 
-    /// The groups; a seed is for random ones.
-    pub fn groups(&self, seed: u64) -> Result<Groups, Failure> {
-        Ok(match (self.grouping.as_deref().unwrap_or(CONTIGUOUS), self.groups) {
-            (CONTIGUOUS, Some(r)) => Groups::Contiguous(r),
-            ("interleaved", Some(r)) => Groups::Interleaved(r),
-            ("random", Some(r)) => Groups::Random(r, seed),
-            (CONTIGUOUS, None) => Groups::None,
-            (how @ ("interleaved" | "random"), None) => {
-                return Err(Failure::Input(format!("--grouping {how} needs --groups R, but there is none")));
-            }
-            (file, count) => {
-                let assignment = read_groups(Path::new(file))?;
-                let found = assignment.iter().max().map_or(0, |largest| largest.saturating_add(1));
-                if let Some(count) = count.filter(|&count| count != found) {
-                    let message =
-                        format!("--groups must be the {found} groups of {file} or absent, but is {count}");
-                    return Err(Failure::Input(message));
-                }
-                Groups::Explicit(assignment)
-            }
-        })
+    /// How features are grouped, if it is given: a rule by name, or the groups in a file.
+    pub fn rule(&self) -> Result<Option<GroupingRule>, Failure> {
+        let Some(given) = self.grouping.as_deref() else { return Ok(None) };
+        let named = given.parse().ok();
+        let rule = named.map_or_else(|| read_groups(Path::new(given)).map(GroupingRule::Explicit), Ok)?;
+        Ok(Some(rule))
     }
 
     /// The parameters as they were given, for JSON.
-    pub fn parameters(&self, set: &MetricSet, seed: u64) -> Map<String, Value> {
+    fn json(&self, set: &MetricSet, rule: &GroupingRule, seed: u64) -> Map<String, Value> {
         let mut map = Map::new();
         let mut put = |key: &str, value: Value| map.insert(key.to_owned(), value);
         match set {
-            MetricSet::W2 => None,
             MetricSet::P { k } | MetricSet::PPower { k } => put("k", json!(k)),
             MetricSet::Srw { k } => put("k", json!(k)),
             MetricSet::Rkp { rho } if rho.is_infinite() => put("rho", json!("inf")),
@@ -187,11 +174,11 @@ impl SetOptions {
                 let file = self.prior.clone().filter(|_| matches!(prior, Prior::Matrix(_)));
                 put("prior", json!(file.unwrap_or_else(|| prior.to_string())))
             }
+            _ => None,
         };
-        let grouping = self.grouping.as_deref().unwrap_or(CONTIGUOUS);
-        if self.groups.is_some() || grouping != CONTIGUOUS {
-            put("grouping", json!(grouping));
-            if grouping == "random" {
+        if self.groups.is_some() || *rule != GroupingRule::Contiguous {
+            put("grouping", json!(self.grouping.as_deref().unwrap_or(rule.name())));
+            if *rule == GroupingRule::Random {
                 put("seed", json!(seed));
             }
         }
@@ -199,23 +186,15 @@ impl SetOptions {
     }
 }
 
-impl Groups {
-    /// The grouping of `dim` features.
-    pub fn of(&self, dim: usize) -> Result<Grouping, Failure> {
-        Ok(match self {
-            Self::None => Grouping::none(dim),
-            Self::Contiguous(r) => Grouping::contiguous(dim, *r)?,
-            Self::Interleaved(r) => Grouping::interleaved(dim, *r)?,
-            Self::Random(r, seed) => Grouping::random(dim, *r, *seed)?,
-            Self::Explicit(assignment) => Grouping::explicit(assignment.clone())?,
-        })
-    }
+/// Whether the sets of a family have a prior.
+fn has_prior(family: MetricFamily) -> bool {
+    matches!(family, MetricFamily::Kl | MetricFamily::Ds)
 }
 
 impl Metric {
     /// The grouping of `dim` features.
     pub fn grouping(&self, dim: usize) -> Result<Grouping, Failure> {
-        self.groups.of(dim)
+        Ok(self.rule.group(dim, self.groups, self.seed)?)
     }
 
     /// The problem between two measures.

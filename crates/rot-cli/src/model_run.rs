@@ -6,15 +6,14 @@ use ndarray::{Array2, Axis};
 use rayon::prelude::*;
 use robust_ot::loss::Targets;
 use robust_ot_learn::score::best_labels;
-use robust_ot_learn::{Epoch, Model};
+use robust_ot_learn::{Epoch, LabelTransport, Model};
 use serde_json::{Value, json};
 
 use crate::explain::group_names;
 use crate::failure::Failure;
-use crate::loss_options::describe_loss;
+use crate::loss_description::describe_loss;
 use crate::machine::machine;
 use crate::run_folder::write_run;
-use crate::transport::Transport;
 
 /// Test rows that can be looked at, evenly drawn.
 const ITEMS: usize = 200;
@@ -46,7 +45,7 @@ pub fn write_model_run(
         "kind": "model", "version": model.about.version, "machine": machine(), "loss": describe_loss(&model.about),
         "features": model.features(), "labels": model.label_names(), "about": model.about, "history": history,
     });
-    if let (Some((probabilities, truth)), Some(transport)) = (test, Transport::of(model)?) {
+    if let (Some((probabilities, truth)), Some(transport)) = (test, LabelTransport::of(model)?) {
         let rows = probabilities.nrows();
         let count = rows.min(ITEMS);
         let items = (0..count).into_par_iter().map(|item| {
@@ -73,7 +72,7 @@ pub fn write_model_run(
 }
 
 fn look_at(
-    transport: &Transport,
+    transport: &LabelTransport,
     row: usize,
     probabilities: &Array2<f64>,
     truth: &[usize],

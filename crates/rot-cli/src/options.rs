@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use robust_ot::{Settings, Solver};
+use robust_ot_learn::Memory;
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
-use crate::memory::Memory;
+use crate::parse::parsed;
 
 /// More threads than any machine has use for.
 const MOST_THREADS: usize = 1024;
@@ -29,7 +30,7 @@ pub struct SolverOptions {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
     /// Most memory for costs and plans, such as 2GB; what does not fit is streamed [default: half of what is free]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = parsed::<Memory>)]
     memory: Option<Memory>,
 }
 
@@ -37,7 +38,7 @@ impl SolverOptions {
     /// The settings; sets the number of threads on the way.
     pub fn apply(&self) -> Result<Settings, Failure> {
         let solver: Solver = self.solver.parse()?;
-        let memory = self.memory.unwrap_or_else(Memory::of_this_machine).0;
+        let memory = self.memory.unwrap_or_else(Memory::share).0;
         let settings = Settings { solver, tol_gap_rel: self.tol, max_iterations: self.max_iter, memory };
         settings.check()?;
         self.threads.map_or(Ok(()), set_threads)?;

@@ -14,13 +14,13 @@ use robust_ot::{
     Corpus, Error, Interrupt, Measure, PairDistance, PairSettings, Settings, Solution, Status, Storage,
     Workspace, solve_pairs,
 };
-use robust_ot_cuda::{Device, Pairs};
+use robust_ot_cuda::{Device, Pairs, Work};
+use robust_ot_learn::Memory;
 use serde_json::{Map, Value, json};
 
-use crate::device::{DeviceOptions, Work, device_name, unfit_plans};
+use crate::device::{DeviceOptions, device_name};
 use crate::failure::Failure;
 use crate::input::{Input, read_all};
-use crate::memory::Memory;
 use crate::metric_options::{Metric, MetricOptions};
 use crate::options::{SolverOptions, TextOptions};
 use crate::output::{TABLE_STYLE, check_distinct, check_writable, write_matrix};
@@ -102,7 +102,7 @@ impl Pairwise {
         let points = inputs.iter().map(|input| input.measure.len()).sum::<usize>() as f64;
         let work = Work::of_pairs(0.5 * points * points, inputs[0].measure.dim());
         let device = match self.ray {
-            None => self.device.device.open(work, unfit_plans(metric.entropy()))?,
+            None => self.device.open_for_plans(work, metric.entropy())?,
             Some(_) => None,
         };
         let distances = match &device {

@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ndarray::{ArrayView1, Axis};
 use rayon::prelude::*;
-use robust_ot_learn::Model;
 use robust_ot_learn::data::{format_table, write_npy, write_table, write_whole};
 use robust_ot_learn::score::best_labels;
+use robust_ot_learn::{About, LabelTransport, Model};
 use serde_json::{Value, json};
 
-use crate::device::{CPU, DeviceOptions, probabilities};
+use crate::device::{DeviceOptions, probabilities};
 use crate::failure::Failure;
 use crate::output::{check_distinct, check_writable, write_failure};
 use crate::test_data::RowOptions;
-use crate::transport::Transport;
 
 /// Labels that are named for each of the best ones in an explanation.
 const SOURCES: usize = 3;
@@ -70,7 +69,7 @@ impl Predict {
             )));
         }
         let (probabilities, device) = probabilities(&model, self.rows.read(&model)?, self.device.device)?;
-        if device != CPU {
+        if device != About::CPU {
             say!("rot: note: predicted on {device}");
         }
         let ending = self.out.as_deref().map_or_else(String::new, ending);
@@ -99,9 +98,9 @@ impl Predict {
         }
     }
 
-    fn transport<'a>(&self, model: &'a Model) -> Result<Transport<'a>, Failure> {
+    fn transport<'a>(&self, model: &'a Model) -> Result<LabelTransport<'a>, Failure> {
         let about_file = |error| Failure::Input(format!("{}: {error}", self.model.display()));
-        Transport::of(model).map_err(about_file)?.ok_or_else(|| {
+        LabelTransport::of(model).map_err(about_file)?.ok_or_else(|| {
             let message = "--explain needs a model with label vectors, but this one has none (rot train --label-vectors)";
             Failure::Input(message.into())
         })
@@ -118,7 +117,7 @@ impl Predict {
         check_writable("--out", path, &["csv", "tsv", "json", "npy"])
     }
 
-    fn best(&self, row: ArrayView1<f64>, transport: Option<&Transport>) -> Result<Vec<Best>, Failure> {
+    fn best(&self, row: ArrayView1<f64>, transport: Option<&LabelTransport>) -> Result<Vec<Best>, Failure> {
         let labels = best_labels(row, self.top);
         let mut best: Vec<Best> =
             labels.iter().map(|&label| Best { label, probability: row[label], from: Vec::new() }).collect();
@@ -160,7 +159,7 @@ impl Predict {
 
 /// For each of the best labels, those whose mass would come to it if the best were the true ones.
 fn explain(
-    transport: &Transport,
+    transport: &LabelTransport,
     row: ArrayView1<f64>,
     labels: &[usize],
     best: &mut [Best],

@@ -1,37 +1,33 @@
 //! `rot train`: read, train, score, save.
 
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use robust_ot::Interrupt;
-use robust_ot_learn::{Epoch, Model, Scores, Trainer};
+use robust_ot_cuda::{DeviceChoice, FitDevice};
+use robust_ot_learn::{About, Epoch, FitRun, Fitted, Model, Scores, Trainer, zero_rows_note};
 use serde_json::{Map, Value, json};
 
-use crate::device::{CPU, DeviceChoice};
+use crate::checkpoints::Checkpoints;
+use crate::device::kernel_cache;
 use crate::failure::Failure;
-use crate::fit::{FitOptions, Fitted, Watch, zero_rows_note};
-use crate::loss_options::describe_loss;
+use crate::fit_options::FitOptions;
+use crate::loss_description::describe_loss;
 use crate::model_run::write_model_run;
 use crate::options::set_threads;
-use crate::output::{check_distinct, check_writable, folder_failure, make_folder, write_failure};
+use crate::output::{check_distinct, check_writable, write_failure};
 use crate::run_folder::{MODEL, begin_run};
 use crate::score_table::{excluded, score_table};
 use crate::signal::interrupt;
 use crate::training_data::{DataOptions, say_unseen};
+use crate::training_progress::TrainingProgress;
 
-/// The checkpoint within its folder.
-const CHECKPOINT: &str = "checkpoint.safetensors";
-/// Lines of progress where there is no terminal to draw a bar on.
-const LINES: usize = 10;
-
-/// Train a linear model for one label a row or many
+/// Train a linear model for single-label or multi-label data
 ///
-/// It is softmax(X W + b), or a sigmoid with --loss bce. Robust transport takes the vectors of the label names as geometry, so that mistakes
-/// become near misses.
+/// The model is softmax(X W + b), or a sigmoid with --loss bce. Robust transport uses the vectors of the label names as
+/// geometry, so that mistakes become near misses.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     rot train --mnist DIR --per-class 100 --label-vectors words.vec --out digits.safetensors\n  \
@@ -48,16 +44,16 @@ pub struct Train {
     /// Where the model goes
     #[arg(long, value_name = "MODEL", help_heading = "Output")]
     out: Option<PathBuf>,
-    /// A folder for the model and what `rot report` tells of it: learning curves, confusions, test rows to look at
+    /// A folder for the model and what `rot report` shows: learning curves, confusions, test rows to look at
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     run: Option<PathBuf>,
     /// A folder for a checkpoint after every epoch
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     checkpoint: Option<PathBuf>,
-    /// Go on from the checkpoint in --checkpoint, if there is one
+    /// Continue from the checkpoint in --checkpoint, if there is one
     #[arg(long, requires = "checkpoint", help_heading = "Output")]
     resume: bool,
-    /// One JSON object an epoch, and one with everything at the end
+    /// Print one JSON object per epoch, and one with everything at the end
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
@@ -72,23 +68,24 @@ impl Train {
     /// Trains, scores, saves, prints.
     pub fn run(self) -> Result<(), Failure> {
         self.threads.map_or(Ok(()), set_threads)?;
-        let bar = progress_bar(self.json);
-        let outcome = self.outcome(&interrupt(), &mut Telling { bar: bar.clone(), json: self.json });
-        bar.finish_and_clear();
+        let mut progress = TrainingProgress::new(self.json);
+        let outcome = self.outcome(&interrupt(), &mut progress);
+        progress.end();
         self.report(&outcome?)
     }
 
     /// Trains, scores and saves.
-    pub fn outcome(&self, interrupt: &Interrupt, watch: &mut (dyn Watch + Send)) -> Result<Outcome, Failure> {
-        self.fit.check()?;
+    pub fn outcome(
+        &self,
+        interrupt: &Interrupt,
+        progress: &mut TrainingProgress,
+    ) -> Result<Outcome, Failure> {
+        let settings = self.fit.read(self.data.preparation())?;
         self.check_outputs()?;
-        let mut samples = self.data.read(self.fit.seed(), self.fit.follows_the_paper())?;
-        let preparation = self.data.preparation();
-        let test = samples.test.take();
+        let (samples, test) = self.data.read(self.fit.seed(), self.fit.protocol().is_some())?;
         say_unseen(&samples.train, &samples.label_names);
-        let mut watch = Checkpointing { train: self, watch, path: None };
-        let Fitted { mut model, history, notes } =
-            self.fit.fit(samples, preparation, interrupt, &mut watch)?;
+        let run = FitRun::new(&settings, samples)?;
+        let Fitted { mut model, history, notes } = self.fitted(&run, interrupt, progress)?;
         notes.iter().for_each(|note| say!("rot: note: {note}"));
         let predicted = test.map(|mut test| {
             let zero_rows = test.preprocess(&model.preprocessing)?;
@@ -121,39 +118,61 @@ impl Train {
         self.fit.set_device(device);
     }
 
+    /// Trains on the device that was chosen, with a checkpoint after every epoch.
+    fn fitted(
+        &self,
+        run: &FitRun,
+        interrupt: &Interrupt,
+        progress: &mut TrainingProgress,
+    ) -> Result<Fitted, Failure> {
+        let (choice, precision) = self.fit.device();
+        let mut device = FitDevice::open(run, choice, precision, kernel_cache().as_deref())?;
+        let mut trainer = device.trainer(run)?;
+        let open = |folder: &PathBuf| Checkpoints::open(folder, self.resume, &mut trainer);
+        let checkpoints = self.checkpoint.as_ref().map(open).transpose()?;
+        // On a thread of the pool, work is handed out without a trip through its queue.
+        rayon::scope(|_| {
+            self.train_all(&mut trainer, run.settings().epochs, checkpoints.as_ref(), interrupt, progress)
+        })?;
+        Ok(device.finish(run, trainer)?)
+    }
+
+    fn train_all(
+        &self,
+        trainer: &mut Trainer,
+        epochs: usize,
+        checkpoints: Option<&Checkpoints>,
+        interrupt: &Interrupt,
+        progress: &mut TrainingProgress,
+    ) -> Result<(), Failure> {
+        while !trainer.finished() {
+            let done = trainer.history().len();
+            let Some(epoch) = trainer.epoch(interrupt, |batch, batches| progress.batch(batch, batches))?
+            else {
+                return Err(self.interrupted(done, epochs));
+            };
+            progress.epoch(&epoch, epochs);
+            checkpoints.map_or(Ok(()), |checkpoints| checkpoints.save(trainer))?;
+        }
+        Ok(())
+    }
+
+    fn interrupted(&self, done: usize, epochs: usize) -> Failure {
+        let how = match &self.checkpoint {
+            Some(folder) => format!("--checkpoint {} --resume goes on from there", folder.display()),
+            None => "nothing was saved: --checkpoint DIR would have".into(),
+        };
+        Failure::Interrupted(format!("interrupted after {done} of {epochs} epochs; {how}"))
+    }
+
     fn check_outputs(&self) -> Result<(), Failure> {
         let out = self.out.as_deref();
-        let checkpoint = self.checkpoint.as_ref().map(|folder| folder.join(CHECKPOINT));
+        let checkpoint = self.checkpoint.as_deref().map(Checkpoints::file);
         let kept = self.run.as_ref().map(|folder| folder.join(MODEL));
         let outputs = [("--checkpoint", checkpoint.as_deref()), ("--out", out), ("--run", kept.as_deref())];
         check_distinct(&self.data.inputs(), &outputs)?;
         out.map_or(Ok(()), |path| check_writable("--out", path, &["safetensors"]))?;
         self.run.as_deref().map_or(Ok(()), begin_run)
-    }
-
-    /// Where checkpoints go; a run that is resumed goes on from there.
-    fn open_checkpoint(&self, trainer: &mut Trainer) -> Result<Option<PathBuf>, Failure> {
-        let Some(folder) = &self.checkpoint else { return Ok(None) };
-        make_folder("--checkpoint", folder)?;
-        let path = folder.join(CHECKPOINT);
-        let place = path.display();
-        match (self.resume, path.exists()) {
-            (true, true) => {
-                trainer.restore(&path)?;
-                say!("rot: note: {place}: going on after epoch {}", trainer.history().len());
-                return Ok(Some(path));
-            }
-            (true, false) => {
-                say!("rot: note: {place}: there is no checkpoint yet; this run begins at the start");
-            }
-            (false, true) => {
-                say!("rot: note: {place}: is replaced by that of this run; --resume would go on from it");
-            }
-            (false, false) => {}
-        }
-        // Better now than after the first epoch.
-        trainer.save(&path).map_err(|error| folder_failure("--checkpoint", folder, &error))?;
-        Ok(Some(path))
     }
 
     fn report(&self, Outcome { model, history }: &Outcome) -> Result<(), Failure> {
@@ -180,12 +199,12 @@ impl Train {
         }
         let (labels, features, rows) = (model.label_names().len(), model.features(), about.rows);
         writeln!(out, "{}: {rows} rows, {features} features, {labels} labels", describe_loss(about))?;
-        if about.device != CPU {
+        if about.device != About::CPU {
             writeln!(out, "device: {}", about.device)?;
         }
         if let Some(last) = history.last() {
             let median = median_seconds(history).unwrap_or(0.0);
-            writeln!(out, "{} epochs, loss {:.6}, {median:.4} s an epoch", history.len(), last.loss)?;
+            writeln!(out, "{} epochs, loss {:.6}, {median:.4} s per epoch", history.len(), last.loss)?;
         }
         if let Some(best) = about.best_epoch {
             let auc = history[best - 1].validation_auc.unwrap_or(f64::NAN);
@@ -203,85 +222,6 @@ impl Train {
         }
         Ok(())
     }
-}
-
-/// Writes a checkpoint after every epoch, and passes on what it is told.
-struct Checkpointing<'a> {
-    train: &'a Train,
-    watch: &'a mut (dyn Watch + Send),
-    path: Option<PathBuf>,
-}
-
-impl Watch for Checkpointing<'_> {
-    fn begin(&mut self, trainer: &mut Trainer) -> Result<(), Failure> {
-        self.path = self.train.open_checkpoint(trainer)?;
-        self.watch.begin(trainer)
-    }
-
-    fn batch(&mut self, done: usize, all: usize) {
-        self.watch.batch(done, all);
-    }
-
-    fn epoch(&mut self, trainer: &mut Trainer, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
-        self.watch.epoch(trainer, epoch, epochs)?;
-        self.path.as_deref().map_or(Ok(()), |path| trainer.save(path).map_err(write_failure))
-    }
-
-    fn interrupted(&self, done: usize, epochs: usize) -> Failure {
-        let how = match &self.train.checkpoint {
-            Some(folder) => format!("--checkpoint {} --resume goes on from there", folder.display()),
-            None => "nothing was saved: --checkpoint DIR would have".into(),
-        };
-        Failure::Interrupted(format!("interrupted after {done} of {epochs} epochs; {how}"))
-    }
-}
-
-/// Progress on standard error, and epochs as JSON.
-struct Telling {
-    bar: ProgressBar,
-    json: bool,
-}
-
-impl Watch for Telling {
-    fn batch(&mut self, done: usize, all: usize) {
-        if all > 1 && !self.bar.is_hidden() {
-            self.bar.set_message(format!("batch {done}/{all}"));
-        }
-    }
-
-    fn epoch(&mut self, _trainer: &mut Trainer, epoch: &Epoch, epochs: usize) -> Result<(), Failure> {
-        // Whoever reads may leave; the training goes on.
-        if self.json && writeln!(io::stdout().lock(), "{}", json!(epoch)).is_err() {
-            self.json = false;
-        }
-        let validation =
-            epoch.validation_auc.map_or(String::new(), |auc| format!(", validation AUC {auc:.4}"));
-        let what = format!("loss {:.6}{validation}, {:.3} s an epoch", epoch.loss, epoch.seconds);
-        self.bar.set_length(epochs as u64);
-        self.bar.set_position(epoch.epoch as u64);
-        self.bar.set_prefix(what.clone());
-        let every = epochs.div_ceil(LINES);
-        if !self.json && self.bar.is_hidden() && (epoch.epoch.is_multiple_of(every) || epoch.epoch == 1) {
-            say!("epoch {} of {epochs}: {what}", epoch.epoch);
-        }
-        Ok(())
-    }
-}
-
-fn progress_bar(json: bool) -> ProgressBar {
-    let target = if json || !io::stderr().is_terminal() {
-        ProgressDrawTarget::hidden()
-    } else {
-        ProgressDrawTarget::stderr()
-    };
-    let bar = ProgressBar::with_draw_target(None, target);
-    if let Ok(style) =
-        ProgressStyle::with_template("{wide_bar} epoch {pos}/{len}, {prefix} {msg} [{eta} left]")
-    {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }
 
 /// The middle one of the epochs by time.

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use ndarray::{Array2, Axis};
 use robust_ot::loss::Targets;
-use robust_ot_learn::Dataset;
 use robust_ot_learn::data::{
     LabelFile, LabelVectors, read_features, read_label_names, read_labels, to_length_one,
 };
+use robust_ot_learn::{Columns, Dataset, Preparation, Samples};
 
 use crate::class_samples::{ClassSamples, Drawn, PAPER};
 use crate::failure::Failure;
-use crate::fit::{Columns, Preparation};
 use crate::raw_samples::{Raw, RawSamples, is_text, numbered, read_indexed, read_mnist};
 use crate::row_length::RowLengthOption;
 
@@ -85,25 +84,6 @@ pub struct DataOptions {
     row_length: RowLengthOption,
 }
 
-/// What there is to learn from.
-#[derive(Debug)]
-pub struct Samples {
-    /// Rows to train on.
-    pub train: Dataset,
-    /// Rows to choose by, where they were drawn.
-    pub validation: Option<Dataset>,
-    /// Rows to score.
-    pub test: Option<Dataset>,
-    /// One name a label.
-    pub label_names: Vec<String>,
-    /// Of length one each.
-    pub label_vectors: Option<Array2<f64>>,
-    /// Labels that were left out, with the place they had.
-    pub dropped_labels: Vec<(usize, String)>,
-    /// What svmlight files count features from.
-    pub first_index: Option<usize>,
-}
-
 impl DataOptions {
     /// The files that are read.
     pub fn inputs(&self) -> Vec<&Path> {
@@ -119,8 +99,8 @@ impl DataOptions {
         files.map(PathBuf::as_path).collect()
     }
 
-    /// Reads everything and checks that it fits together; `paper` is for the paper's samples of MNIST.
-    pub fn read(&self, seed: u64, paper: bool) -> Result<Samples, Failure> {
+    /// Reads the samples and the test rows, and checks that they fit together; `paper` draws the paper's samples of MNIST.
+    pub fn read(&self, seed: u64, paper: bool) -> Result<(Samples, Option<Dataset>), Failure> {
         let mut raw = self.read_raw()?;
         check_width(&raw)?;
         let label_vectors = self.read_vectors(&mut raw)?;
@@ -130,18 +110,11 @@ impl DataOptions {
         let mnist = self.mnist.is_some();
         let samples = if paper && mnist { self.samples.or(&PAPER) } else { self.samples.clone() };
         let Drawn { train, validation, test } = samples.draw(train, test, seed, mnist)?;
-        Ok(Samples {
-            train,
-            validation,
-            test,
-            label_names: raw.names,
-            label_vectors,
-            dropped_labels,
-            first_index,
-        })
+        let label_names = raw.names;
+        Ok((Samples { train, validation, label_names, label_vectors, dropped_labels, first_index }, test))
     }
 
-    /// What features go through first.
+    /// The scaling of features.
     pub fn preparation(&self) -> Preparation {
         let columns = if self.standardize {
             Columns::Standardize
@@ -149,7 +122,7 @@ impl DataOptions {
             // Pixels are bytes.
             Columns::Factor(1.0 / 255.0)
         } else {
-            Columns::AsTheyAre
+            Columns::AsGiven
         };
         Preparation { columns, row_length: self.row_length.0 }
     }

@@ -17,7 +17,7 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use self::curvature::Curvature;
-pub use self::named::SetParameters;
+pub use self::named::{MetricFamily, SetParameters};
 pub use self::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::sealed::Kernels;
@@ -131,24 +131,6 @@ pub(crate) struct Room {
 }
 
 impl MetricSet {
-    /// The name on the command line.
-    ///
-    /// ```
-    /// assert_eq!(robust_ot::MetricSet::PPower { k: 2 }.name(), "p-power");
-    /// ```
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::W2 => "w2",
-            Self::P { .. } => "p",
-            Self::PPower { .. } => "p-power",
-            Self::Kl { .. } => "kl",
-            Self::Ds { .. } => "ds",
-            Self::Features { .. } => "features",
-            Self::Srw { .. } => "srw",
-            Self::Rkp { .. } => "rkp",
-        }
-    }
-
     /// Checks the parameters for metrics of size r × r.
     ///
     /// ```

@@ -7,10 +7,11 @@ use ndarray::Array2;
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use robust_ot::{Grouping, Interrupt};
 use robust_ot_learn::data::Features;
-use robust_ot_learn::{Dataset, Model, Objective, Scores, TrainSettings, Trainer, sample_per_class};
+use robust_ot_learn::{
+    Dataset, LossChoice, Model, Objective, Scores, TrainSettings, Trainer, sample_per_class,
+};
 
 use crate::failure::Failure;
-use crate::loss_options::MIX_OT;
 use crate::score_table::score_table;
 
 /// Made by tools/make_demo_digits.py; source and licence are in the folder's README.
@@ -38,7 +39,7 @@ pub fn run() -> Result<(), Failure> {
     writeln!(out, "the seven segments of a pocket calculator's display that two digits do not share.\n")?;
     let robust = RobustLoss::new(&vectors, &Grouping::none(vectors.ncols()), LossSettings::default())?;
     let plain = learn(&train, &Objective::cross_entropy(names.len()), &names)?;
-    let mix = learn(&train, &Objective::mix(1.0, MIX_OT, robust)?, &names)?;
+    let mix = learn(&train, &Objective::mix(1.0, LossChoice::MIX_OT, robust)?, &names)?;
     let scores = |model: &Model| {
         let probabilities = model.probabilities_of_preprocessed(test.features())?;
         Scores::of(probabilities.view(), test.targets(), Some(&vectors))

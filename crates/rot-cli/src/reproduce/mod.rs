@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use robust_ot_cuda::DeviceChoice;
 use robust_ot_learn::data::write_whole;
 use serde::de::DeserializeOwned;
 
@@ -22,10 +23,10 @@ use self::contours::Contours;
 use self::experiment::{Experiment, Part};
 use self::movies::Movies;
 use self::timing::Timing;
-use crate::device::DeviceChoice;
 use crate::failure::Failure;
 use crate::options::set_threads;
 use crate::output::{make_folder, write_failure};
+use crate::parse::parsed;
 use crate::signal::interrupt;
 
 /// How the scale of the tag sets' rows was chosen. It is not one of the paper's experiments, so `all` leaves it out.
@@ -81,7 +82,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Where to train: auto, cpu, cuda or cuda:N. The figures of the documentation are the processor's, but for the tag sets
-    #[arg(long, value_name = "WHERE", default_value_t = DeviceChoice::Cpu)]
+    #[arg(long, value_name = "WHERE", default_value_t = DeviceChoice::Cpu, value_parser = parsed::<DeviceChoice>)]
     device: DeviceChoice,
 }
 

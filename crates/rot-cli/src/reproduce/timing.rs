@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use robust_ot::Interrupt;
+use robust_ot_cuda::DeviceChoice;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::Progress;
 use super::lines::{Lines, Results};
 use super::training::train;
-use crate::device::DeviceChoice;
 use crate::failure::Failure;
 use crate::machine::machine;
 use crate::picture::{Axis, Curve, Curves, save_both};

@@ -4,17 +4,17 @@ use std::path::Path;
 
 use clap::Parser;
 use robust_ot::Interrupt;
+use robust_ot_cuda::DeviceChoice;
 use serde_json::{Value, json};
 
 use super::Progress;
 use super::experiment::{Cell, Experiment, Part};
 use super::lines::Lines;
 use super::table;
-use crate::device::DeviceChoice;
 use crate::failure::Failure;
-use crate::fit::Watch;
 use crate::machine::machine;
 use crate::train::{Outcome, Train, median_seconds};
+use crate::training_progress::TrainingProgress;
 
 /// `rot train` as a line of text.
 #[derive(Debug, Parser)]
@@ -30,11 +30,6 @@ pub fn parse_options(options: &str, data: &str) -> Result<Train, Failure> {
     Ok(TrainLine::try_parse_from(words)?.train)
 }
 
-/// A run that only its end is told of.
-struct Silent;
-
-impl Watch for Silent {}
-
 /// Trains as a line of options says.
 pub fn train(
     options: &str,
@@ -45,7 +40,7 @@ pub fn train(
 ) -> Result<Outcome, Failure> {
     let mut command = parse_options(options, &data.display().to_string())?;
     command.set_device(device);
-    command.outcome(interrupt, &mut Silent).map_err(|failure| match failure {
+    command.outcome(interrupt, &mut TrainingProgress::Silent).map_err(|failure| match failure {
         Failure::Interrupted(_) => {
             Failure::Interrupted(format!("interrupted; the same command goes on from {}", out.display()))
         }

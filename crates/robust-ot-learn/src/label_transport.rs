@@ -4,14 +4,31 @@ use ndarray::{Array2, ArrayView1, Axis};
 use rayon::prelude::*;
 use robust_ot::loss::Targets;
 use robust_ot::{Grouping, Measure, MetricSet, Problem, Result, Settings, Solution};
-use robust_ot_learn::Model;
+
+use crate::model::Model;
 
 /// Relative gap of these plans: they are looked at, not computed with.
 const TOLERANCE: f64 = 1e-2;
 
-/// The geometry that a model was trained with; W2² where its loss had none.
-pub struct Transport<'a> {
+/// The transport between predictions and labels that a model was trained with; W2² where its loss had none.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot_learn::{LabelTransport, Model, Output};
+///
+/// let names = vec!["near".into(), "nearer".into(), "far".into()];
+/// let mut model = Model::new(array![[0.0, 0.0, 0.0]], None, Output::Softmax, names)?;
+/// model.label_vectors = Some(array![[0.0], [1.0], [5.0]]);
+/// let transport = LabelTransport::of(&model)?.expect("the model has label vectors");
+/// let found = transport.to(array![0.0, 1.0, 0.0].view(), &[0])?;
+/// assert!((found.value - 1.0).abs() < 1e-9);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct LabelTransport<'a> {
+    /// The label vectors.
     pub vectors: &'a Array2<f64>,
+    /// The groups of their features.
     pub grouping: Grouping,
     set: MetricSet,
     entropy: f64,
@@ -29,7 +46,7 @@ pub fn mean_metric(
     if model.about.robust.is_none() {
         return Ok(None);
     }
-    let Some(transport) = Transport::of(model)? else { return Ok(None) };
+    let Some(transport) = LabelTransport::of(model)? else { return Ok(None) };
     let solve =
         |row: usize| transport.to(probabilities.row(row), truth.row(row)).map(|solution| solution.metric);
     let metrics = (0..truth.rows()).into_par_iter().map(solve).collect::<Result<Vec<_>>>()?;
@@ -38,8 +55,11 @@ pub fn mean_metric(
     Ok(Some(mean / truth.rows().max(1) as f64))
 }
 
-impl<'a> Transport<'a> {
-    /// None for a model that knows no vectors of its labels.
+impl<'a> LabelTransport<'a> {
+    /// That of a model; none without label vectors.
+    ///
+    /// # Errors
+    /// When the model's groups or metric set do not fit its vectors.
     pub fn of(model: &'a Model) -> Result<Option<Self>> {
         let Some(vectors) = model.geometry.as_ref().or(model.label_vectors.as_ref()) else { return Ok(None) };
         let about = &model.about;
@@ -63,7 +83,10 @@ impl<'a> Transport<'a> {
         &self.set
     }
 
-    /// The plan from a prediction to some labels, all of the same weight.
+    /// The plan from a prediction to some labels of equal weight.
+    ///
+    /// # Errors
+    /// When the prediction is not a measure on the labels.
     pub fn to(&self, row: ArrayView1<f64>, labels: &[usize]) -> Result<Solution> {
         let source = Measure::new(self.vectors.clone(), row.to_owned())?;
         let target = Measure::uniform(self.vectors.select(Axis(0), labels))?;

@@ -1,16 +1,24 @@
-//! `--memory`: how much the m × n parts of a solve may take.
+//! Sizes in bytes, and how much memory the machine has.
 
 use std::fmt;
 use std::str::FromStr;
 
+use robust_ot::{Error, Result};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-/// The part of the free memory that is taken without being told.
+/// The part of the free memory that a solve takes by default.
 const SHARE: f64 = 0.5;
-/// Where the machine does not say how much is free.
-const FALLBACK: usize = 4_000_000_000;
+/// The free memory of a machine that does not report it.
+const FALLBACK: usize = 8_000_000_000;
 
 /// A number of bytes, written as `2GB`, `1.5GiB`, `300MB` or plain.
+///
+/// ```
+/// use robust_ot_learn::Memory;
+/// assert_eq!("2GB".parse::<Memory>()?.0, 2_000_000_000);
+/// assert_eq!(Memory(1_500_000).to_string(), "1.5 MB");
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory(pub usize);
 
@@ -27,9 +35,9 @@ const UNITS: [(&str, f64); 9] = [
 ];
 
 impl FromStr for Memory {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         let upper = text.trim().to_ascii_uppercase();
         let unit = UNITS.iter().find(|(name, _)| upper.ends_with(name));
         let (number, factor) = unit
@@ -37,7 +45,7 @@ impl FromStr for Memory {
         let bytes = number.trim().parse::<f64>().ok().map(|number| number * factor);
         match bytes.filter(|bytes| *bytes >= 0.0 && *bytes < 1e18) {
             Some(bytes) => Ok(Self(bytes as usize)),
-            None => Err("must be a size such as 2GB, 500MB or 1.5GiB".into()),
+            None => Err(Error::parameter("memory", "a size such as 2GB, 500MB or 1.5GiB", text)),
         }
     }
 }
@@ -55,13 +63,18 @@ impl fmt::Display for Memory {
 }
 
 impl Memory {
-    /// Half of what is free, a container's limit included.
-    pub fn of_this_machine() -> Self {
+    /// What is free on this machine, within the limit of its container.
+    pub fn free() -> Self {
         let system =
             System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::everything()));
         let free = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
         let free = free.min(system.available_memory());
-        Self(if free == 0 { FALLBACK } else { (free as f64 * SHARE) as usize })
+        Self(if free == 0 { FALLBACK } else { usize::try_from(free).unwrap_or(usize::MAX) })
+    }
+
+    /// Half of what is free: the share that a solve takes by default.
+    pub fn share() -> Self {
+        Self((Self::free().0 as f64 * SHARE) as usize)
     }
 }
 
@@ -71,19 +84,19 @@ mod tests {
 
     #[test]
     fn sizes_are_read_with_their_units() {
-        let read = |text: &str| text.parse::<Memory>().map(|memory| memory.0);
-        assert_eq!(read("2GB"), Ok(2_000_000_000));
-        assert_eq!(read("1.5 gib"), Ok(1_610_612_736));
-        assert_eq!(read("300mb"), Ok(300_000_000));
-        assert_eq!(read("0"), Ok(0));
-        assert_eq!(read("17B"), Ok(17));
+        let read = |text: &str| text.parse::<Memory>().ok().map(|memory| memory.0);
+        assert_eq!(read("2GB"), Some(2_000_000_000));
+        assert_eq!(read("1.5 gib"), Some(1_610_612_736));
+        assert_eq!(read("300mb"), Some(300_000_000));
+        assert_eq!(read("0"), Some(0));
+        assert_eq!(read("17B"), Some(17));
         for bad in ["", "GB", "-1GB", "two", "nan", "inf", "1e30", "2 potatoes"] {
-            assert!(read(bad).is_err(), "{bad}");
+            assert!(read(bad).is_none(), "{bad}");
         }
     }
 
     #[test]
     fn a_machine_has_memory() {
-        assert!(Memory::of_this_machine().0 > 0);
+        assert!(Memory::share().0 > 0);
     }
 }

@@ -1,0 +1,27 @@
+//! Fitting a model to samples in memory: [`FitSettings`] holds every choice and every default.
+//!
+//! [`FitSettings::fit`] does everything at once. [`FitRun`] gives control over the steps between: another device, checkpoints,
+//! progress. [`StreamingFit`] learns from rows that arrive in parts.
+
+mod geometry;
+mod loss_choice;
+mod objective;
+mod preparation;
+mod protocol;
+mod run;
+mod samples;
+mod settings;
+mod streaming;
+mod target_choice;
+mod training_choice;
+
+pub use self::geometry::Geometry;
+pub use self::loss_choice::{LossChoice, LossName};
+pub use self::preparation::{Columns, Preparation};
+pub use self::protocol::Protocol;
+pub use self::run::{FitRun, Fitted, zero_rows_note};
+pub use self::samples::Samples;
+pub use self::settings::FitSettings;
+pub use self::streaming::StreamingFit;
+pub use self::target_choice::TargetChoice;
+pub use self::training_choice::TrainingChoice;

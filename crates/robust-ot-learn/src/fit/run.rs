@@ -1,0 +1,194 @@
+//! One fit, step by step.
+
+use ndarray::Array2;
+use robust_ot::{Error, Result};
+
+use super::objective::FitObjective;
+use super::samples::Samples;
+use super::settings::FitSettings;
+use crate::dataset::Dataset;
+use crate::memory::Memory;
+use crate::model::{About, Model};
+use crate::objective::Objective;
+use crate::optimizer::Optimizer;
+use crate::preprocessing::Preprocessing;
+use crate::settings::TrainSettings;
+use crate::threshold::answer_threshold;
+use crate::trainer::{Epoch, Trainer};
+
+/// A model and how it was fitted.
+#[derive(Debug)]
+pub struct Fitted {
+    /// The model.
+    pub model: Model,
+    /// Every epoch.
+    pub history: Vec<Epoch>,
+    /// What the user should know about the run.
+    pub notes: Vec<String>,
+}
+
+/// A fit whose data is ready: rows are held out, features are scaled, the objective is built.
+///
+/// ```
+/// use ndarray::Array2;
+/// use robust_ot::Interrupt;
+/// use robust_ot::loss::Targets;
+/// use robust_ot_learn::data::Features;
+/// use robust_ot_learn::{Dataset, FitRun, FitSettings, Samples};
+///
+/// let rows = Array2::from_shape_fn((60, 1), |(row, _)| if row % 2 == 0 { -1.0 } else { 1.0 });
+/// let train = Dataset::new(Features::Dense(rows), Targets::new(2, (0..60).map(|row| [row % 2]))?)?;
+/// let samples = Samples::new(train, vec!["left".into(), "right".into()]);
+/// let run = FitRun::new(&FitSettings::default(), samples)?;
+/// let mut trainer = run.trainer()?;
+/// while let Some(epoch) = trainer.epoch(&Interrupt::default(), |_, _| ())? {
+///     println!("{}: {}", epoch.epoch, epoch.loss);
+/// }
+/// let fitted = run.finish(trainer)?;
+/// assert_eq!(fitted.history.len(), fitted.model.about.epochs);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct FitRun {
+    train: Dataset,
+    validation: Option<Dataset>,
+    objective: Objective,
+    settings: TrainSettings,
+    preprocessing: Preprocessing,
+    label_names: Vec<String>,
+    label_vectors: Option<Array2<f64>>,
+    geometry: Option<Array2<f64>>,
+    about: About,
+    notes: Vec<String>,
+}
+
+impl FitRun {
+    /// Prepares the data.
+    ///
+    /// # Errors
+    /// When a setting does not fit the data.
+    pub fn new(settings: &FitSettings, samples: Samples) -> Result<Self> {
+        let mut notes = Vec::new();
+        let Samples { train, validation, label_names, label_vectors, dropped_labels, first_index } = samples;
+        let (mut train, mut validation) = match validation {
+            Some(validation) => (train, Some(validation)),
+            None => hold_out(settings, train, &mut notes)?,
+        };
+        let training = settings.training.settings(
+            train.rows(),
+            validation.is_some(),
+            settings.protocol,
+            settings.seed,
+        )?;
+        check_memory(&train, &training, settings.memory)?;
+        let preprocessing = settings.preparation.of(&train);
+        let zero_rows = train.preprocess(&preprocessing)?;
+        notes.extend(zero_rows_note(zero_rows, train.rows(), "training rows"));
+        if let Some(validation) = &mut validation {
+            let zero_rows = validation.preprocess(&preprocessing)?;
+            notes.extend(zero_rows_note(zero_rows, validation.rows(), "validation rows"));
+        }
+        let FitObjective { objective, about, geometry } =
+            FitObjective::new(settings, training.clone(), &train, label_vectors.as_ref())?;
+        let about = About { dropped_labels, first_index, ..about };
+        Ok(Self {
+            train,
+            validation,
+            objective,
+            settings: training,
+            preprocessing,
+            label_names,
+            label_vectors,
+            geometry,
+            about,
+            notes,
+        })
+    }
+
+    /// The rows to train on, scaled.
+    pub fn train(&self) -> &Dataset {
+        &self.train
+    }
+
+    /// What is minimized.
+    pub fn objective(&self) -> &Objective {
+        &self.objective
+    }
+
+    /// How it is minimized.
+    pub fn settings(&self) -> &TrainSettings {
+        &self.settings
+    }
+
+    /// Starts training.
+    ///
+    /// # Errors
+    /// When data and objective do not fit.
+    pub fn trainer(&self) -> Result<Trainer<'_>> {
+        Trainer::new(&self.train, self.validation.as_ref(), &self.objective, self.settings.clone())
+    }
+
+    /// The model of a trainer that [`FitRun::trainer`] started, described as one of the CPU.
+    ///
+    /// # Errors
+    /// When a weight is not finite.
+    pub fn finish(&self, trainer: Trainer<'_>) -> Result<Fitted> {
+        let (history, best_epoch) = (trainer.history().to_vec(), trainer.best_epoch());
+        let mut model = trainer.into_model(self.label_names.clone())?;
+        let threshold = answer_threshold(&model, &self.train)?;
+        model.preprocessing = self.preprocessing.clone();
+        model.label_vectors.clone_from(&self.label_vectors);
+        model.geometry.clone_from(&self.geometry);
+        let (epochs, device) = (history.len(), About::CPU.to_owned());
+        model.about = About { epochs, best_epoch, threshold, device, ..self.about.clone() };
+        Ok(Fitted { model, history, notes: self.notes.clone() })
+    }
+}
+
+/// The rows to train on, and those held out.
+fn hold_out(
+    settings: &FitSettings,
+    train: Dataset,
+    notes: &mut Vec<String>,
+) -> Result<(Dataset, Option<Dataset>)> {
+    let Some(part) = settings.held_out(train.rows()) else { return Ok((train, None)) };
+    let (kept, held) = train.split(part, settings.seed)?;
+    let targets = held.targets();
+    let mut counts = vec![0; targets.labels()];
+    (0..held.rows()).for_each(|row| targets.row(row).iter().for_each(|&label| counts[label] += 1));
+    if counts.iter().any(|count| (1..held.rows()).contains(count)) {
+        return Ok((kept, Some(held)));
+    }
+    let found = format!("among {} rows held out no label has both positive and negative ones", held.rows());
+    if settings.validation.is_some() {
+        let rule = "leave enough rows to compare".into();
+        return Err(Error::Conflict { name: "validation", rule, found });
+    }
+    notes.push(format!("{found}; nothing is held out"));
+    Ok((train, None))
+}
+
+/// The note about rows that a length was asked for but that are zero.
+///
+/// ```
+/// assert!(robust_ot_learn::zero_rows_note(0, 10, "rows").is_none());
+/// ```
+pub fn zero_rows_note(zero: usize, all: usize, what: &str) -> Option<String> {
+    (zero > 0)
+        .then(|| format!("{zero} of {all} {what} are zero and cannot be scaled to a length; they stay zero"))
+}
+
+/// Refuses a model that memory cannot hold: weights, gradient, the optimizer's state and the best weights so far.
+fn check_memory(train: &Dataset, settings: &TrainSettings, memory: Memory) -> Result<()> {
+    let copies = if settings.optimizer == Optimizer::Adam { 5 } else { 4 };
+    let (features, labels) = (train.features().columns(), train.targets().labels());
+    let bytes = [features, labels, copies, size_of::<f32>()].into_iter().fold(1, usize::saturating_mul);
+    if bytes <= memory.0 {
+        return Ok(());
+    }
+    Err(Error::Shape {
+        name: "a model",
+        expected: format!("small enough for {memory} of memory"),
+        found: format!("{features} features × {labels} labels, which take {}", Memory(bytes)),
+    })
+}

@@ -1,0 +1,94 @@
+//! Every choice of a fit.
+
+use robust_ot::{Interrupt, Result};
+
+use super::loss_choice::LossChoice;
+use super::preparation::Preparation;
+use super::protocol::Protocol;
+use super::run::{FitRun, Fitted};
+use super::samples::Samples;
+use super::target_choice::TargetChoice;
+use super::training_choice::TrainingChoice;
+use crate::memory::Memory;
+
+/// How a model is fitted. The defaults of the command `rot train` and of the Python classifier are the defaults here.
+///
+/// ```
+/// use ndarray::{Array2, array};
+/// use robust_ot::loss::Targets;
+/// use robust_ot_learn::data::Features;
+/// use robust_ot_learn::{Dataset, FitSettings, Samples};
+///
+/// let rows = Array2::from_shape_fn((60, 1), |(row, _)| if row % 2 == 0 { -1.0 } else { 1.0 });
+/// let labels = (0..60).map(|row| [row % 2]);
+/// let train = Dataset::new(Features::Dense(rows), Targets::new(2, labels)?)?;
+/// let samples = Samples::new(train, vec!["left".into(), "right".into()]);
+/// let fitted = FitSettings::default().fit(samples)?;
+/// assert!(fitted.model.probabilities(Features::Dense(array![[2.0]]))?[[0, 1]] > 0.5);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct FitSettings {
+    /// What is minimized.
+    pub loss: LossChoice,
+    /// The targets of cross-entropy.
+    pub targets: TargetChoice,
+    /// How it is minimized.
+    pub training: TrainingChoice,
+    /// The scaling of features.
+    pub preparation: Preparation,
+    /// The part of the training rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are kept.
+    /// Without it, 0.1 of at least 200 rows.
+    pub validation: Option<f64>,
+    /// Whose settings replace the defaults.
+    pub protocol: Option<Protocol>,
+    /// Seed of the order of rows, of the rows held out and of random groups.
+    pub seed: u64,
+    /// The memory that models and label vectors may take.
+    pub memory: Memory,
+}
+
+impl Default for FitSettings {
+    fn default() -> Self {
+        Self {
+            loss: LossChoice::default(),
+            targets: TargetChoice::default(),
+            training: TrainingChoice::default(),
+            preparation: Preparation::default(),
+            validation: None,
+            protocol: None,
+            seed: 0,
+            memory: Memory(usize::MAX),
+        }
+    }
+}
+
+impl FitSettings {
+    /// Holds rows out, scales features, trains and describes the model.
+    ///
+    /// # Errors
+    /// When a setting does not fit the data, or training diverges.
+    pub fn fit(&self, samples: Samples) -> Result<Fitted> {
+        let run = FitRun::new(self, samples)?;
+        let mut trainer = run.trainer()?;
+        while trainer.epoch(&Interrupt::default(), |_, _| ())?.is_some() {}
+        run.finish(trainer)
+    }
+
+    /// Refuses settings out of range, whatever the data.
+    ///
+    /// # Errors
+    /// When a setting is out of range.
+    pub fn check(&self) -> Result<()> {
+        self.loss.check(self.loss.name_under(self.protocol))?;
+        self.training.settings(usize::MAX, true, self.protocol, self.seed).map(|_| ())
+    }
+
+    /// The part of this number of rows to hold out.
+    pub(super) fn held_out(&self, rows: usize) -> Option<f64> {
+        match self.validation {
+            None => TrainingChoice::held_out(self.protocol, rows),
+            Some(part) => (part != 0.0).then_some(part),
+        }
+    }
+}

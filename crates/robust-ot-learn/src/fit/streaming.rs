@@ -1,0 +1,206 @@
+//! A fit whose rows arrive in parts.
+
+use ndarray::Array2;
+use robust_ot::{Error, Interrupt, Result};
+
+use super::geometry::Geometry;
+use super::objective::FitObjective;
+use super::preparation::Columns;
+use super::samples::Samples;
+use super::settings::FitSettings;
+use crate::dataset::Dataset;
+use crate::gradient::Gradient;
+use crate::learner::Learner;
+use crate::model::{About, Model};
+use crate::preprocessing::Preprocessing;
+use crate::row_length::RowLength;
+use crate::threshold::answer_threshold;
+use crate::trainer::Epoch;
+
+/// A model that learns from rows as they arrive, one pass over each part, in the geometry of its label vectors.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::Interrupt;
+/// use robust_ot::loss::Targets;
+/// use robust_ot_learn::data::Features;
+/// use robust_ot_learn::{Dataset, FitSettings, Samples, StreamingFit};
+///
+/// let part = Dataset::new(Features::Dense(array![[-2.0], [2.0]]), Targets::new(2, [[0], [1]])?)?;
+/// let samples = Samples::new(part.clone(), vec!["left".into(), "right".into()]);
+/// let mut fit = StreamingFit::new(&FitSettings::default(), samples)?;
+/// for _ in 0..3 {
+///     fit.learn(part.clone(), &Interrupt::default())?;
+/// }
+/// assert_eq!(fit.model()?.about.epochs, 3);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StreamingFit {
+    learner: Learner,
+    label_names: Vec<String>,
+    label_vectors: Option<Array2<f64>>,
+    geometry: Option<Array2<f64>>,
+    preprocessing: Preprocessing,
+    about: About,
+    /// The value that counts a label as an answer, where rows may have several.
+    threshold: Option<f64>,
+}
+
+impl StreamingFit {
+    /// Starts. The first rows say how wide rows are; the model does not learn from them yet.
+    ///
+    /// # Errors
+    /// When a setting does not fit, or needs all rows at once.
+    pub fn new(settings: &FitSettings, samples: Samples) -> Result<Self> {
+        check_streams(settings)?;
+        let Samples { mut train, label_names, label_vectors, .. } = samples;
+        let preprocessing = settings.preparation.of(&train);
+        train.preprocess(&preprocessing)?;
+        let training = settings.training.settings(usize::MAX, false, settings.protocol, settings.seed)?;
+        let FitObjective { objective, about, geometry } =
+            FitObjective::new(settings, training.clone(), &train, label_vectors.as_ref())?;
+        let about = About { rows: 0, ..about };
+        let learner = Learner::new(train.features().columns(), objective, training)?;
+        Ok(Self { learner, label_names, label_vectors, geometry, preprocessing, about, threshold: None })
+    }
+
+    /// Lets rows have several labels: [`StreamingFit::choose_threshold`] chooses which of them count as an answer.
+    #[must_use]
+    pub fn with_several_labels(mut self) -> Self {
+        // Until rows with several labels arrive, the most probable label is the answer.
+        self.threshold = Some(1.0);
+        self
+    }
+
+    /// Continues where another fit stood, from its [`StreamingFit::state`].
+    ///
+    /// # Errors
+    /// When the state is not that of a fit of the same size.
+    pub fn restore(&mut self, state: &[u8]) -> Result<()> {
+        self.learner.restore(state)
+    }
+
+    /// Continues from the weights of a model.
+    ///
+    /// # Errors
+    /// When the model has other features, labels or scaling.
+    pub fn start_from(&mut self, model: &Model) -> Result<()> {
+        self.check_row_length(model)?;
+        self.learner.start_from(model)
+    }
+
+    /// Refuses a model that scales rows to another length.
+    ///
+    /// # Errors
+    /// When the lengths differ.
+    pub fn check_row_length(&self, model: &Model) -> Result<()> {
+        let (known, found) = (model.preprocessing.row_length, self.preprocessing.row_length);
+        if known == found {
+            return Ok(());
+        }
+        let shown = |length: Option<RowLength>| length.map_or("none".to_owned(), |length| length.to_string());
+        let rule = format!("that of the fitted model, {}", shown(known));
+        Err(Error::parameter("row_length", rule, shown(found)))
+    }
+
+    /// Makes one pass over some rows; returns none when it was interrupted.
+    ///
+    /// # Errors
+    /// When the rows do not fit, or training diverges.
+    pub fn learn(&mut self, rows: Dataset, interrupt: &Interrupt) -> Result<Option<Epoch>> {
+        let rows = self.scaled(rows)?;
+        let epoch = self.learner.learn(&rows, interrupt)?;
+        self.choose_scaled(&rows)?;
+        Ok(epoch)
+    }
+
+    /// The gradient summed over some rows, at the current weights.
+    ///
+    /// # Errors
+    /// When the rows do not fit.
+    pub fn gradient(&self, rows: Dataset) -> Result<Gradient> {
+        self.learner.gradient(&self.scaled(rows)?)
+    }
+
+    /// Makes one step along a gradient.
+    ///
+    /// # Errors
+    /// When the gradient has another size, or is not finite.
+    pub fn step(&mut self, gradient: &Gradient) -> Result<()> {
+        self.learner.step(gradient)
+    }
+
+    /// Ends a pass that was made step by step.
+    pub fn end_pass(&mut self, loss: f64, seconds: f64) {
+        self.learner.end_pass(loss, seconds);
+    }
+
+    /// Chooses by some rows which labels count as an answer, where rows may have several.
+    ///
+    /// # Errors
+    /// When the rows do not fit.
+    pub fn choose_threshold(&mut self, rows: Dataset) -> Result<()> {
+        let rows = self.scaled(rows)?;
+        self.choose_scaled(&rows)
+    }
+
+    /// Number of weights, without biases.
+    pub fn weight_count(&self) -> usize {
+        self.learner.weight_count()
+    }
+
+    /// Every pass so far.
+    pub fn history(&self) -> &[Epoch] {
+        self.learner.history()
+    }
+
+    /// The model as it stands.
+    ///
+    /// # Errors
+    /// When a weight is not finite.
+    pub fn model(&self) -> Result<Model> {
+        let mut model = self.learner.model(self.label_names.clone())?;
+        model.label_vectors.clone_from(&self.label_vectors);
+        model.geometry.clone_from(&self.geometry);
+        model.preprocessing = self.preprocessing.clone();
+        let (epochs, threshold) = (self.history().len(), self.threshold);
+        model.about = About { epochs, threshold, ..self.about.clone() };
+        Ok(model)
+    }
+
+    /// Everything that another fit needs to continue.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn state(&self) -> Result<Vec<u8>> {
+        self.learner.to_bytes()
+    }
+
+    fn scaled(&self, mut rows: Dataset) -> Result<Dataset> {
+        rows.preprocess(&self.preprocessing)?;
+        Ok(rows)
+    }
+
+    fn choose_scaled(&mut self, rows: &Dataset) -> Result<()> {
+        if self.threshold.is_some() {
+            self.threshold = answer_threshold(&self.model()?, rows)?.or(self.threshold);
+        }
+        Ok(())
+    }
+}
+
+/// Refuses settings that need all rows at once.
+fn check_streams(settings: &FitSettings) -> Result<()> {
+    let refuse = |name, rule: &str, value: &str| Err(Error::parameter(name, rule, value));
+    if settings.preparation.columns == Columns::Standardize {
+        return refuse("standardize", "off where rows arrive in parts", "on");
+    }
+    if settings.loss.geometry == Geometry::Rows {
+        return refuse("geometry", "names where rows arrive in parts", "rows");
+    }
+    if settings.targets.geometry == Some(Geometry::Rows) {
+        return refuse("target_geometry", "names where rows arrive in parts", "rows");
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The choice of how to minimize, and the settings it stands for.
+
+use robust_ot::{Error, Result};
+
+use super::protocol::Protocol;
+use crate::optimizer::{Optimizer, Schedule};
+use crate::settings::{Reduction, TrainSettings};
+
+/// The part of the rows held out where nothing else is asked for.
+const HELD_OUT: f64 = 0.1;
+/// The fewest rows of which some are held out, and which are few enough to make more passes over.
+const FEW_ROWS: usize = 200;
+/// Epochs without a better validation AUC before training stops.
+const PATIENCE: usize = 20;
+/// The steps of an epoch where rows are few.
+const STEPS: usize = 10;
+/// The smallest batch that is chosen.
+const SMALL_BATCH: usize = 16;
+/// Epochs where validation ends a run by itself, or rows are few.
+const EPOCHS: usize = 200;
+/// The learning rate of SGD.
+const SGD_RATE: f64 = 0.1;
+
+/// How to minimize; an absent value is chosen by the data and the [`Protocol`].
+///
+/// | name | default |
+/// |---|---|
+/// | `optimizer` | Adam |
+/// | `momentum` | 0, for SGD only |
+/// | `learning_rate` | 0.001 with Adam, 0.1 with SGD |
+/// | `schedule` | constant |
+/// | `batch` | a tenth of the rows, from 16 to 150 |
+/// | `epochs` | 200 where rows are held out or fewer than 200, else 30 |
+/// | `weight_decay` | 0 |
+/// | `bias` | true |
+/// | `start` | 0 |
+/// | `reduction` | mean |
+/// | `patience` | 20 where rows are held out |
+///
+/// ```
+/// use robust_ot_learn::TrainingChoice;
+///
+/// let few = TrainingChoice::default().settings(100, false, None, 0)?;
+/// assert_eq!((few.batch, few.epochs), (16, 200));
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TrainingChoice {
+    /// How gradients become steps.
+    pub optimizer: Option<Optimizer>,
+    /// Momentum of SGD.
+    pub momentum: Option<f64>,
+    /// η.
+    pub learning_rate: Option<f64>,
+    /// How η falls.
+    pub schedule: Schedule,
+    /// Rows per step.
+    pub batch: Option<usize>,
+    /// The most passes over the data.
+    pub epochs: Option<usize>,
+    /// λ in λ‖W‖².
+    pub weight_decay: Option<f64>,
+    /// Whether every label has a bias.
+    pub bias: Option<bool>,
+    /// The value all weights start at.
+    pub start: Option<f32>,
+    /// Whether a step is along the mean or the sum of a batch's gradients.
+    pub reduction: Option<Reduction>,
+    /// Epochs without a better validation AUC before training stops.
+    pub patience: Option<usize>,
+}
+
+impl TrainingChoice {
+    /// The part of this number of rows to hold out where none is asked for.
+    pub(super) fn held_out(protocol: Option<Protocol>, rows: usize) -> Option<f64> {
+        (protocol.is_none() && rows >= FEW_ROWS).then_some(HELD_OUT)
+    }
+
+    /// The settings for this number of rows, with others held out for validation or without.
+    ///
+    /// # Errors
+    /// When a value is out of range.
+    pub fn settings(
+        &self,
+        rows: usize,
+        validated: bool,
+        protocol: Option<Protocol>,
+        seed: u64,
+    ) -> Result<TrainSettings> {
+        let paper = protocol.is_some();
+        let base = if paper { of_the_paper() } else { by_the_rows(rows, validated) };
+        let mut optimizer = self.optimizer.unwrap_or(base.optimizer);
+        match (&mut optimizer, self.momentum) {
+            (_, None) => {}
+            (Optimizer::Sgd { momentum }, Some(wanted)) => *momentum = wanted,
+            (Optimizer::Adam, Some(_)) => {
+                return Err(Error::Conflict {
+                    name: "momentum",
+                    rule: "go with the optimizer sgd".into(),
+                    found: "it is adam".into(),
+                });
+            }
+        }
+        let default_rate = match optimizer {
+            Optimizer::Sgd { .. } if !paper => SGD_RATE,
+            _ => base.learning_rate,
+        };
+        let settings = TrainSettings {
+            optimizer,
+            learning_rate: self.learning_rate.unwrap_or(default_rate),
+            schedule: self.schedule,
+            batch: self.batch.unwrap_or(base.batch),
+            epochs: self.epochs.unwrap_or(base.epochs),
+            weight_decay: self.weight_decay.unwrap_or(base.weight_decay),
+            bias: self.bias.unwrap_or(base.bias),
+            start: self.start.unwrap_or(base.start),
+            reduction: self.reduction.unwrap_or(base.reduction),
+            seed,
+            patience: self.patience.or(validated.then_some(PATIENCE)),
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+fn of_the_paper() -> TrainSettings {
+    TrainSettings {
+        optimizer: Optimizer::Sgd { momentum: 0.0 },
+        learning_rate: 1.0,
+        epochs: 200,
+        weight_decay: 0.0005,
+        bias: false,
+        start: 1.0,
+        reduction: Reduction::Sum,
+        ..TrainSettings::default()
+    }
+}
+
+/// Few rows are cheap to pass over, and need as many steps as many rows do.
+fn by_the_rows(rows: usize, validated: bool) -> TrainSettings {
+    let usual = TrainSettings::default();
+    let epochs = if validated || rows < FEW_ROWS { EPOCHS } else { usual.epochs };
+    TrainSettings { epochs, batch: (rows / STEPS).clamp(SMALL_BATCH, usual.batch), ..usual }
+}

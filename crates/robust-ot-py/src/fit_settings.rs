@@ -1,0 +1,179 @@
+//! The settings of a fit from Python keywords.
+
+use std::path::{Path, PathBuf};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use robust_ot::{Error, GroupingRule, MetricFamily, Prior};
+use robust_ot_cuda::{DeviceChoice, Precision};
+use robust_ot_learn::data::{read_groups, read_matrix};
+use robust_ot_learn::{
+    Columns, FitSettings, Geometry, LossChoice, LossName, Memory, Preparation, RowLength, TargetChoice,
+    TrainingChoice,
+};
+
+use crate::error::from_library;
+use crate::metric::argument;
+
+/// The keywords of a fit; None is a keyword that is not given.
+struct Keywords<'a, 'py>(&'a Bound<'py, PyDict>);
+
+const NUMBER: &str = "a number";
+const COUNT: &str = "a whole number that is not negative";
+
+impl<'py> Keywords<'_, 'py> {
+    fn item(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
+    }
+
+    /// A number, if it is given.
+    fn number(&self, name: &str) -> PyResult<Option<f64>> {
+        self.item(name)?.map(|value| argument(&value, name, NUMBER)).transpose()
+    }
+
+    /// A whole number, if it is given.
+    fn count(&self, name: &str) -> PyResult<Option<usize>> {
+        self.item(name)?.map(|value| argument(&value, name, COUNT)).transpose()
+    }
+
+    /// True or false, if it is given.
+    fn flag(&self, name: &str) -> PyResult<Option<bool>> {
+        self.item(name)?.map(|value| argument(&value, name, "True or False")).transpose()
+    }
+
+    /// A value that the library knows by name, if it is given.
+    fn named<T: std::str::FromStr<Err = Error>>(&self, name: &'static str) -> PyResult<Option<T>> {
+        let Some(value) = self.item(name)? else { return Ok(None) };
+        let text: String = argument(&value, name, "a name")?;
+        let refused = |error| match error {
+            // The value is that of this keyword, whichever field of the library reads such names.
+            Error::Parameter { rule, value, .. } => {
+                PyValueError::new_err(format!("{name} must be {rule}, but is {value}"))
+            }
+            other => from_library("", other),
+        };
+        text.parse().map(Some).map_err(refused)
+    }
+
+    /// A path or a name, if it is given.
+    fn path(&self, name: &str) -> PyResult<Option<PathBuf>> {
+        self.item(name)?.map(|value| argument(&value, name, "a name or a path")).transpose()
+    }
+
+    fn loss(&self) -> PyResult<LossChoice> {
+        let usual = LossChoice::default();
+        let mut parameters = usual.parameters.clone();
+        if let Some(k) = self.item("k")? {
+            parameters.k = argument(&k, "k", "between 1 and 2^29")?;
+        }
+        parameters.rho = self.number("rho")?.unwrap_or(parameters.rho);
+        parameters.lambda = self.number("lam")?.unwrap_or(parameters.lambda);
+        parameters.prior = self.path("prior")?.map(|prior| read_prior(&prior)).transpose()?;
+        Ok(LossChoice {
+            name: self.named::<LossName>("loss")?,
+            mix_ce: self.number("mix_ce")?,
+            mix_ot: self.number("mix_ot")?,
+            parameters,
+            groups: self.count("groups")?,
+            grouping: self.path("grouping")?.map(|rule| read_rule(&rule)).transpose()?,
+            group_seed: None,
+            entropy: self.number("entropy")?.unwrap_or(usual.entropy),
+            oracle_entropy: self.number("oracle_entropy")?,
+            frank_wolfe: self.count("fw_iterations")?.unwrap_or(usual.frank_wolfe),
+            sinkhorn: self.count("sinkhorn_iterations")?.unwrap_or(usual.sinkhorn),
+            geometry: self.named::<Geometry>("geometry")?.unwrap_or(usual.geometry),
+        })
+    }
+
+    fn targets(&self) -> PyResult<TargetChoice> {
+        let usual = TargetChoice::default();
+        Ok(TargetChoice {
+            transport: self.number("target_transport")?.unwrap_or(usual.transport),
+            temperature: self.number("target_temperature")?.unwrap_or(usual.temperature),
+            metric: self.named::<MetricFamily>("target_metric")?.unwrap_or(usual.metric),
+            geometry: self.named::<Geometry>("target_geometry")?,
+            smoothing: self.number("label_smoothing")?.unwrap_or(usual.smoothing),
+        })
+    }
+
+    fn training(&self) -> PyResult<TrainingChoice> {
+        Ok(TrainingChoice {
+            optimizer: self.named("optimizer")?,
+            momentum: self.number("momentum")?,
+            learning_rate: self.number("lr")?,
+            schedule: self.named("schedule")?.unwrap_or_default(),
+            batch: self.count("batch")?,
+            epochs: self.count("epochs")?,
+            weight_decay: self.number("weight_decay")?,
+            bias: self.flag("bias")?,
+            start: None,
+            reduction: None,
+            patience: self.count("patience")?,
+        })
+    }
+
+    fn preparation(&self) -> PyResult<Preparation> {
+        let standardize = self.flag("standardize")?.unwrap_or(false);
+        let columns = if standardize { Columns::Standardize } else { Columns::AsGiven };
+        let row_length = self.number("row_length")?.map(RowLength::new).transpose();
+        Ok(Preparation { columns, row_length: row_length.map_err(|error| from_library("", error))? })
+    }
+}
+
+fn read_prior(given: &Path) -> PyResult<Prior> {
+    match given.to_str() {
+        Some("eye") => Ok(Prior::Eye),
+        Some("ones") => Ok(Prior::Ones),
+        _ => read_matrix(given).map(Prior::Matrix).map_err(|error| from_library("prior", error)),
+    }
+}
+
+fn read_rule(given: &Path) -> PyResult<GroupingRule> {
+    match given.to_str().and_then(|name| name.parse().ok()) {
+        Some(rule) => Ok(rule),
+        None => {
+            read_groups(given).map(GroupingRule::Explicit).map_err(|error| from_library("grouping", error))
+        }
+    }
+}
+
+/// The settings.
+pub fn fit_settings(keywords: &Bound<'_, PyDict>) -> PyResult<FitSettings> {
+    let keywords = Keywords(keywords);
+    let seed = keywords.item("random_state")?;
+    let seed = seed.map(|seed| argument(&seed, "random_state", COUNT)).transpose()?;
+    let settings = FitSettings {
+        loss: keywords.loss()?,
+        targets: keywords.targets()?,
+        training: keywords.training()?,
+        preparation: keywords.preparation()?,
+        validation: keywords.number("validation")?,
+        protocol: None,
+        seed: seed.unwrap_or_default(),
+        memory: Memory::free(),
+    };
+    settings.check().map_err(|error| from_library("", error))?;
+    Ok(settings)
+}
+
+/// Where to fit, and how accurately a GPU multiplies.
+pub fn fit_device(keywords: &Bound<'_, PyDict>) -> PyResult<(DeviceChoice, Precision)> {
+    let keywords = Keywords(keywords);
+    Ok((keywords.named("device")?.unwrap_or_default(), keywords.named("precision")?.unwrap_or_default()))
+}
+
+/// The rows per step and the number of epochs of a fit to this number of rows, none of them held out.
+#[pyfunction]
+pub fn training_schedule(keywords: &Bound<'_, PyDict>, rows: usize) -> PyResult<(usize, usize)> {
+    let choice = Keywords(keywords).training()?;
+    let found = choice.settings(rows, false, None, 0).map_err(|error| from_library("", error))?;
+    Ok((found.batch, found.epochs))
+}
+
+/// The number of groups of label vectors of this length where none is asked for.
+#[pyfunction]
+pub fn default_groups(metric: &str, features: usize) -> PyResult<Option<usize>> {
+    let family: MetricFamily = metric.parse().map_err(|error| from_library("", error))?;
+    Ok(LossChoice::default_groups(family, features))
+}

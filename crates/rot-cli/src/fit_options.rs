@@ -1,0 +1,61 @@
+//! The options of `rot train` except for data and outputs.
+
+use clap::Args;
+use robust_ot_cuda::{DeviceChoice, Precision};
+use robust_ot_learn::{FitSettings, Memory, Preparation, Protocol};
+
+use crate::failure::Failure;
+use crate::loss_options::LossOptions;
+use crate::metric_options::SetOptions;
+use crate::training_options::TrainingOptions;
+
+/// Loss, metric set and training.
+#[derive(Debug, Clone, Args)]
+pub struct FitOptions {
+    #[command(flatten)]
+    loss: LossOptions,
+    #[command(flatten)]
+    sets: SetOptions,
+    #[command(flatten)]
+    training: TrainingOptions,
+}
+
+impl FitOptions {
+    /// The settings, checked as far as they can be without data.
+    pub fn read(&self, preparation: Preparation) -> Result<FitSettings, Failure> {
+        let protocol = self.training.protocol();
+        let (loss, targets) = self.loss.read(&self.sets, protocol)?;
+        let settings = FitSettings {
+            loss,
+            targets,
+            training: self.training.read(),
+            preparation,
+            validation: self.training.validation,
+            protocol,
+            seed: self.training.seed,
+            memory: Memory::free(),
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// Seed of samples, of random groups and of the order of rows.
+    pub fn seed(&self) -> u64 {
+        self.training.seed
+    }
+
+    /// Whose settings to train with.
+    pub fn protocol(&self) -> Option<Protocol> {
+        self.training.protocol()
+    }
+
+    /// Where to train, and how accurately a GPU multiplies.
+    pub fn device(&self) -> (DeviceChoice, Precision) {
+        (self.training.device, self.training.precision)
+    }
+
+    /// Trains on this device, whatever the options say.
+    pub fn set_device(&mut self, device: DeviceChoice) {
+        self.training.device = device;
+    }
+}

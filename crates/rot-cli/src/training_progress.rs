@@ -1,0 +1,82 @@
+//! Progress of a training run on standard error, and its epochs as JSON.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use robust_ot_learn::Epoch;
+use serde_json::json;
+
+/// Lines of progress where there is no terminal to draw a bar on.
+const LINES: usize = 10;
+
+/// Where progress goes.
+pub enum TrainingProgress {
+    /// Nowhere.
+    Silent,
+    /// To standard error: a bar on a terminal, else a few lines.
+    Shown(ProgressBar),
+    /// To standard output, one JSON object per epoch, as long as someone reads it.
+    Json { open: bool },
+}
+
+impl TrainingProgress {
+    /// What a person or a program sees.
+    pub fn new(json: bool) -> Self {
+        if json {
+            return Self::Json { open: true };
+        }
+        let target = if io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) =
+            ProgressStyle::with_template("{wide_bar} epoch {pos}/{len}, {prefix} {msg} [{eta} left]")
+        {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self::Shown(bar)
+    }
+
+    /// A batch is done.
+    pub fn batch(&self, done: usize, all: usize) {
+        if let Self::Shown(bar) = self
+            && all > 1
+            && !bar.is_hidden()
+        {
+            bar.set_message(format!("batch {done}/{all}"));
+        }
+    }
+
+    /// An epoch is done.
+    pub fn epoch(&mut self, epoch: &Epoch, epochs: usize) {
+        match self {
+            Self::Silent | Self::Json { open: false } => {}
+            // Whoever reads may leave; the training continues.
+            Self::Json { open } => *open = writeln!(io::stdout().lock(), "{}", json!(epoch)).is_ok(),
+            Self::Shown(bar) => show(bar, epoch, epochs),
+        }
+    }
+
+    /// Clears the bar.
+    pub fn end(&self) {
+        if let Self::Shown(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn show(bar: &ProgressBar, epoch: &Epoch, epochs: usize) {
+    let validation = epoch.validation_auc.map_or(String::new(), |auc| format!(", validation AUC {auc:.4}"));
+    let what = format!("loss {:.6}{validation}, {:.3} s per epoch", epoch.loss, epoch.seconds);
+    bar.set_length(epochs as u64);
+    bar.set_position(epoch.epoch as u64);
+    bar.set_prefix(what.clone());
+    let every = epochs.div_ceil(LINES);
+    if bar.is_hidden() && (epoch.epoch.is_multiple_of(every) || epoch.epoch == 1) {
+        say!("epoch {} of {epochs}: {what}", epoch.epoch);
+    }
+}
