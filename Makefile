@@ -1,4 +1,4 @@
-# Everything a fresh machine with Rust and Python needs: make demo, make test.
+# On a fresh machine with Rust and Python: make demo, make test.
 .PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-capacity bench-cuda \
 	lint lint-rust lint-python docs docs-rust site gallery wheel package
 
@@ -10,17 +10,17 @@ demo:
 
 test: test-rust test-python
 
-# Optimised, with debug assertions and overflow checks on; see [profile.test]. Kernels are compiled by the NVRTC of PyPI.
+# Optimized, with debug assertions and overflow checks; see [profile.test]. NVRTC from PyPI compiles the CUDA kernels.
 test-rust: $(VENV)/ready
 	NEEDS_NVRTC=1 LD_LIBRARY_PATH="$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu[0-9]*/lib):$$LD_LIBRARY_PATH" \
 		cargo test --workspace --locked
 	for example in distance pairwise loss train; do target/debug/examples/$$example > /dev/null || exit 1; done
 
-# Every crate as it would be published, built from its packaged files alone.
+# Packages every crate and builds it from the packaged files alone.
 package:
 	cargo package --workspace --exclude robust-ot-py --exclude rot-bench --locked --allow-dirty
 
-# The wheel in an environment of its own. Tests of torch run where it is importable: $(VENV)/bin/pip install torch
+# Tests the wheel in its own environment. The torch tests run only if torch is installed: $(VENV)/bin/pip install torch
 test-python: wheel
 	$(PYTHON) -m mypy.stubtest robust_ot._core
 	$(PYTHON) -m pytest
@@ -34,33 +34,33 @@ wheel: $(VENV)/ready
 	$(VENV)/bin/maturin build --release --locked --interpreter $(PYTHON) --out target/wheels
 	$(PYTHON) -m pip install --quiet --force-reinstall --no-deps target/wheels/robust_ot-*.whl
 
-# Pages of rot report in Chromium; needs node, npm and Chromium.
+# Opens pages of rot report in Chromium; needs node, npm and Chromium.
 test-browser:
 	cargo build --release --locked --package rot-cli
 	tools/browser/run release
 
-# What runs on a card; each test says that it is skipped where there is none.
+# The GPU tests; without a GPU, each test reports that it is skipped.
 test-cuda: wheel
 	cargo test --release --locked --package robust-ot-cuda -- --nocapture
 	$(PYTHON) -m pytest python/tests/test_cuda.py
 
-# Figures of the card that is there, for benchmarks/RESULTS.md.
+# Benchmarks the available GPU, for benchmarks/RESULTS.md.
 bench-cuda:
 	cargo bench --locked --package robust-ot-cuda
 
-# Against POT, OTT-JAX and numpy, in an environment of its own; writes benchmarks/RESULTS.md.
+# Compares with POT, OTT-JAX and numpy in a separate environment; writes benchmarks/RESULTS.md.
 bench:
 	python3 benchmarks/peers.py
 
-# Seconds an epoch of rot train, and how they grow; writes benchmarks/LEARNING.md.
+# Seconds per epoch of rot train and how they scale; writes benchmarks/LEARNING.md.
 bench-learning:
 	python3 benchmarks/learning.py
 
-# The Python package against POT; writes the last section of benchmarks/RESULTS.md.
+# Compares the Python package with POT; writes the last section of benchmarks/RESULTS.md.
 bench-python: wheel
 	$(PYTHON) benchmarks/python.py
 
-# What a pair of documents costs, and a cluster of many; writes docs/capacity.md.
+# The cost of one document pair and of many on a cluster; writes docs/capacity.md.
 bench-capacity: wheel
 	$(PYTHON) benchmarks/capacity.py
 
@@ -77,13 +77,13 @@ lint-python: $(VENV)/ready
 
 docs: site docs-rust
 
-# Its formulas are set by KaTeX in the browser; the site needs nothing from elsewhere.
+# KaTeX renders the formulas of these pages in the browser; the site loads nothing from elsewhere.
 docs-rust:
 	RUSTDOCFLAGS="-D warnings --html-in-header $(CURDIR)/crates/robust-ot/katex.html" cargo doc --workspace --no-deps --locked
 
 site: wheel
 	$(PYTHON) -m sphinx --fail-on-warning --keep-going -q docs site
 
-# The pictures of docs/gallery, drawn anew; fine_tune needs torch.
+# Redraws the pictures of docs/gallery; fine_tune needs torch.
 gallery: wheel
 	for script in python/gallery/*.py; do MPLBACKEND=Agg $(PYTHON) $$script docs/gallery/$$(basename $$script .py).png || exit 1; done

@@ -1,4 +1,4 @@
-"""The peers, each run in a process of its own: `baselines.py METHOD '{"cost": "c.npy", …}'` prints one JSON object."""
+"""The peers, each run in its own process: `baselines.py METHOD '{"cost": "c.npy", …}'` prints one JSON object."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def timed(work):
-    """The result of some work and its median time; work that takes long is done once."""
+    """Returns the result of some work and its median time; slow work runs only once."""
     times = []
     while not times or (len(times) < 5 and sum(times) < 2):
         start = time.perf_counter()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what a pair of documents costs, and writes the measured part of docs/capacity.md. Run: make bench-capacity."""
+"""Measures the cost of a pair of documents, and writes the measured part of docs/capacity.md. Run: make bench-capacity."""
 
 import json
 import statistics
@@ -18,30 +18,32 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "capacity.md"
 BEGIN, END = "<!-- measured by benchmarks/capacity.py -->", "<!-- end of what is measured -->"
 TOL = 1e-3
 WORDS, FEATURES, GROUPS = (25, 50, 100, 200), (50, 100, 300), (5, 10, 25)
-#: Documents of every size, pairs that are timed at a time, and seconds that all of a size are timed for.
+#: ``DOCUMENTS`` is the number of documents per size, ``PAIRS`` the number of pairs timed together.
+#: ``SECONDS`` is the time for which a size is timed.
 DOCUMENTS, PAIRS, SECONDS = 40, 20, 1.5
-#: The run that the model is checked against: documents, words, features, groups, none of them among those above; how many
-#: neighbours; and how many documents tell beforehand what part of the pairs bounds leave.
+#: The run that the model is checked against: documents, words, features and groups, none of which is among those above.
 CHECK = (600, 80, 200, 8)
+#: ``NEIGHBOURS`` is the number of neighbors per document.
+#: ``SAMPLE`` is the number of documents from which the model learns what fraction of the pairs the bounds leave.
 NEIGHBOURS, SAMPLE = 10, 300
-#: Rows that a task of distributed.nearest has.
+#: Number of rows per task of distributed.nearest.
 BLOCK = 16
-#: What the page tells of: documents, words, features, groups; cores a machine.
+#: ``MANY`` is the example of the page: documents, words, features and groups. Its machines have ``CORES`` cores.
 MANY, CORES = (1_000_000, 100, 300, 10), 64
 
 NAMES = ("", "m d", "m d r", "m² d", "m² log₂ m", "m² log₂ m · r²/d")
 
 
 def terms(words: int, features: int, groups: int) -> list[float]:
-    """What the cost of a pair of documents of m words, d features and r groups is made of."""
+    """The terms of the cost of a pair of documents with m words, d features and r groups."""
     m, d, r = words, features, groups
     pivots = m * m * np.log2(m)
-    # The more a metric can do with as many features, the more calls of the simplex it takes.
+    # The number of simplex calls grows with the number of metric entries per feature.
     return [1.0, m * d, m * d * r, m * m * d, pivots, pivots * r * r / d]
 
 
 def documents(count: int, words: int, features: int, seed: int = 0) -> list:
-    """Bags of words: vectors with the falling spectrum of word vectors, words by Zipf's law within a topic."""
+    """Bags of words: vectors with the decaying spectrum of word vectors, words by Zipf's law within a topic."""
     rng = np.random.default_rng(seed)
     scale = 1 / np.sqrt(1 + np.arange(features))
     vectors = rng.normal(size=(4000, features)) * scale
@@ -61,7 +63,7 @@ def arguments(groups: int) -> tuple:
 
 
 def seconds(work: object, units: int) -> float:
-    """Seconds a unit: the median of several rounds after one that is not counted."""
+    """Seconds per unit: the median of several rounds after a warm-up round."""
     work()
     found, started = [], time.perf_counter()
     while len(found) < 3 or time.perf_counter() - started < SECONDS / 2:
@@ -72,7 +74,7 @@ def seconds(work: object, units: int) -> float:
 
 
 def rates(words: int, features: int, groups: int) -> tuple[float, float, float]:
-    """Seconds that a distance takes on one core, a bound by potentials, and laying a document out for bounds."""
+    """Seconds on one core for a distance, for a bound by potentials, and for laying a document out for bounds."""
     docs = documents(DOCUMENTS, words, features)
     points, weights = [doc[0] for doc in docs], [doc[1] for doc in docs]
     pairs = [(0, at) for at in range(1, PAIRS + 1)]
@@ -87,14 +89,14 @@ def rates(words: int, features: int, groups: int) -> tuple[float, float, float]:
 
 
 def fit(rows: list, measured: list[float]) -> tuple[np.ndarray, float]:
-    """Least relative squares with no negative cost; also the largest relative error."""
+    """Least squares of relative errors without negative costs; also returns the largest relative error."""
     A, t = np.array([terms(*row) for row in rows]), np.array(measured)
     found, _ = nnls(A / t[:, None], np.ones(len(t)))
     return found, float(np.abs(A @ found / t - 1).max())
 
 
 def timed(work: object) -> tuple[float, object]:
-    """Seconds of one run, and what it gives."""
+    """Seconds of one run, and its result."""
     started = time.perf_counter()
     found = work()
     return time.perf_counter() - started, found
@@ -137,12 +139,12 @@ def main() -> None:
 
 
 def of_pair(model: dict, what: str, size: tuple) -> float:
-    """Seconds by the model."""
+    """Seconds predicted by the model."""
     return float(np.dot(terms(*size), model[what]))
 
 
 def core_seconds(model: dict, count: int, size: tuple) -> tuple[float, float]:
-    """Of all distances, and of the nearest few."""
+    """Core seconds for all distances, and for the nearest neighbors."""
     pairs = count * (count + 1) / 2
     ordered = count * (count - 1)
     # Every task lays all documents out once, for all of its rows.
@@ -152,7 +154,7 @@ def core_seconds(model: dict, count: int, size: tuple) -> tuple[float, float]:
 
 
 def table(sizes: list, measured: list, model: dict, worst: tuple[float, float, float]) -> list[str]:
-    """What was measured, and what the model makes of it."""
+    """The measurements and the predictions of the model."""
     kinds = {"whole": "A distance", "bound": "A bound by potentials", "lay": "Laying a document out for bounds"}
     lines = [
         "| words m | features d | groups r | distance, µs | model | bound, µs | model | layout, µs | model |",
@@ -164,35 +166,35 @@ def table(sizes: list, measured: list, model: dict, worst: tuple[float, float, f
     for (what, name), error in zip(kinds.items(), worst, strict=True):
         costs = [(c * 1e9, term) for c, term in zip(model[what], NAMES, strict=True) if c > 0]
         parts = " + ".join(f"{c:,.0f} {term}".strip() if c > 100 else f"{c:.3g} {term}" for c, term in costs)
-        lines += ["", f"{name} takes {parts} nanoseconds on one core, within {error:.0%} of every line."]
+        lines += ["", f"{name} takes {parts} nanoseconds on one core, within {error:.0%} of every row."]
     return [*lines, "", f"A bound by means takes {model['mean'] * 1e6:.1f} µs.", ""]
 
 
 def checked(model: dict, cores: int, all_of_them: float, nearest: float, near: object) -> list[str]:
-    """A run of another size on a cluster."""
+    """A run of another size on a cluster, compared with the model."""
     count, *size = CHECK
     told = [t / cores for t in core_seconds(model, count, size)]
     ordered, found = count * (count - 1), count * NEIGHBOURS
     return [
-        "### Checked",
+        "### Check against a run",
         "",
-        f"{count} documents of {size[0]} words, {size[1]} features and {size[2]} groups, none of them among those above,",
+        f"{count} documents of {size[0]} words, {size[1]} features and {size[2]} groups, sizes not listed above,",
         f"on Ray with {cores} cores:",
         "",
-        "| | measured | by the model |",
+        "| | measured | model |",
         "|---|---|---|",
         f"| all {count * (count + 1) // 2:,} distances | {all_of_them:.1f} s | {told[0]:.1f} s |",
         f"| the {NEIGHBOURS} nearest of each | {nearest:.1f} s | {told[1]:.1f} s |",
         "",
-        f"{SAMPLE} other documents told the model that means leave {model['bounded']:.0%} of the pairs and that",
-        f"{model['solved']:.1f} distances are solved for every neighbour; here it was {near.bounds / ordered:.0%} and",
+        f"From {SAMPLE} other documents, the model expects means to leave {model['bounded']:.0%} of the pairs and",
+        f"{model['solved']:.1f} distances to be solved per neighbor; in this run it was {near.bounds / ordered:.0%} and",
         f"{near.solved / found:.1f}: {near.bounds:,} bounds by potentials and {near.solved:,} distances.",
         "",
     ]
 
 
 def many(model: dict) -> list[str]:
-    """What a million documents take."""
+    """The cost of a million documents."""
     count, *size = MANY
     full, nearest = core_seconds(model, count, size)
     lines = [

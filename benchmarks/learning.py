@@ -1,6 +1,6 @@
-"""How long `rot train` takes an epoch, and how that grows. Run: make bench-learning
+"""Measures the seconds per epoch of `rot train` and how they grow. Run: make bench-learning
 
-Needs nothing but Python and a release build. Data are random bytes: times do not depend on what is in them.
+Needs only Python and a release build. The data are random bytes, since times do not depend on the values.
 Writes benchmarks/LEARNING.md.
 """
 
@@ -19,7 +19,7 @@ VECTOR = 300
 
 
 def npy(path: Path, rows: int, columns: int, seed: int) -> None:
-    """A matrix of random bytes."""
+    """Writes a matrix of random bytes."""
     header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({rows}, {columns}), }}"
     header += " " * (-(len(header) + 11) % 64) + "\n"
     start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
@@ -27,7 +27,7 @@ def npy(path: Path, rows: int, columns: int, seed: int) -> None:
 
 
 def train(folder: Path, rows: int, features: int, labels: int, a_row: int, options: str, epochs: int = 5) -> dict:
-    """The last line of a run on data of this size."""
+    """Trains on data of this size and returns the last line of the output."""
     rng = random.Random(rows + features + labels + a_row)
     if not (folder / f"{rows}x{features}.npy").exists():
         npy(folder / f"{rows}x{features}.npy", rows, features, 1)
@@ -53,42 +53,42 @@ def shown(seconds: float) -> str:
 def main() -> None:
     subprocess.run(["cargo", "build", "--release", "--locked", "--package", "rot-cli"], cwd=ROOT, check=True)
     out = [
-        "# Training, seconds an epoch",
+        "# Training, seconds per epoch",
         "",
         f"`make bench-learning` on {os.cpu_count()} cores: the median epoch of runs of `rot train` on random data with label vectors",
-        f"of {VECTOR} numbers, batches of 150, one Frank-Wolfe and ten Sinkhorn iterations. Times of others are those they",
-        "published or that were measured for them elsewhere.",
+        f"of {VECTOR} numbers, batches of 150, one Frank-Wolfe and ten Sinkhorn iterations. Times of other implementations",
+        "were published by their authors or measured elsewhere.",
         "",
-        "| what | seconds an epoch | at most | peak memory |",
+        "| what | seconds per epoch | target | peak memory |",
         "|---|---|---|---|",
     ]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sizes = [
             ("MNIST size: 1000 rows, 784 features, 10 labels, r = 20", (1000, 784, 10, 1), "--loss p --groups 20", "5 ms (authors' code: 76 ms)", 50),
-            ("300 rows, 784 features, 1000 labels, 5 a row, r = 20", (300, 784, 1000, 5), "--loss p --groups 20", "0.2 s and 300 MB (authors' code: 359 s, 9.7 GB)", 9),
-            ("Flickr size: 10,000 rows, 4096 features, 1000 labels, 5 a row, r = 20", (10000, 4096, 1000, 5), "--loss p --groups 20", "4 s and 1.5 GB (paper, GPU: 87.5 s)", 5),
+            ("300 rows, 784 features, 1000 labels, 5 per row, r = 20", (300, 784, 1000, 5), "--loss p --groups 20", "0.2 s and 300 MB (authors' code: 359 s, 9.7 GB)", 9),
+            ("Flickr size: 10,000 rows, 4096 features, 1000 labels, 5 per row, r = 20", (10000, 4096, 1000, 5), "--loss p --groups 20", "4 s and 1.5 GB (paper, GPU: 87.5 s)", 5),
         ]
         for what, size, options, limit, epochs in sizes:
             found = train(folder, *size, options, epochs)
             out.append(f"| {what} | {shown(found['seconds_per_epoch'])} | {limit} | {found['peak_rss_bytes'] / 1e6:.0f} MB |")
-        out += ["", "## Losses, MNIST size", "", "| loss | seconds an epoch | of p |", "|---|---|---|"]
+        out += ["", "## Losses, MNIST size", "", "| loss | seconds per epoch | relative to p |", "|---|---|---|"]
         base = None
         for loss in ["p --groups 20", "ce", "p --groups 20 --k 2", "kl --groups 20", "ds --groups 20", "features --groups 20", "w2", "srw --k 2", "srw --k 5", "rkp --rho 4", "rkp --rho inf"]:
             seconds = statistics.median(train(folder, 1000, 784, 10, 1, f"--loss {loss}", 50)["seconds_per_epoch"] for _ in range(3))
             base = base or seconds
             out.append(f"| {loss} | {shown(seconds)} | {seconds / base:.2f} |")
-        out += ["", "## Growth", "", "600 rows, 100 features, 1000 labels, 5 a row, r = 20, one of them varied.", "", "| | | | | | |", "|---|---|---|---|---|---|"]
-        middle = {"rows": 600, "labels": 1000, "labels a row": 5, "r": 20}
-        for key, values in {"rows": [150, 300, 600, 1200, 2400], "labels": [250, 500, 1000, 2000, 4000], "labels a row": [2, 4, 8, 16, 32], "r": [2, 5, 10, 20, 30]}.items():
+        out += ["", "## Growth", "", "600 rows, 100 features, 1000 labels, 5 per row, r = 20; one of them varies at a time.", "", "| | | | | | |", "|---|---|---|---|---|---|"]
+        middle = {"rows": 600, "labels": 1000, "labels per row": 5, "r": 20}
+        for key, values in {"rows": [150, 300, 600, 1200, 2400], "labels": [250, 500, 1000, 2000, 4000], "labels per row": [2, 4, 8, 16, 32], "r": [2, 5, 10, 20, 30]}.items():
             times = []
             for value in values:
                 size = middle | {key: value}
                 options = f"--loss p --groups {size['r']}"
-                runs = [train(folder, size["rows"], 100, size["labels"], size["labels a row"], options, 7) for _ in range(3)]
+                runs = [train(folder, size["rows"], 100, size["labels"], size["labels per row"], options, 7) for _ in range(3)]
                 times.append(statistics.median(found["seconds_per_epoch"] for found in runs))
             out.append(f"| {key} | " + " | ".join(str(value) for value in values) + " |")
-            out.append("| seconds an epoch | " + " | ".join(shown(time) for time in times) + " |")
+            out.append("| seconds per epoch | " + " | ".join(shown(time) for time in times) + " |")
     text = "\n".join(out) + "\n"
     (ROOT / "benchmarks" / "LEARNING.md").write_text(text)
     print(text)

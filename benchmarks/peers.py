@@ -3,9 +3,9 @@
 
     python3 benchmarks/peers.py              # everything, about half an hour on two cores
     python3 benchmarks/peers.py --only exact sinkhorn
-    python3 benchmarks/peers.py --quick      # small sizes, to see that it works; writes nothing
+    python3 benchmarks/peers.py --quick      # small sizes, to check that it works; writes nothing
 
-POT, OTT-JAX and matplotlib go into benchmarks/.venv. Runs on one thread are pinned to one core, peers included.
+POT, OTT-JAX and matplotlib are installed in benchmarks/.venv. Single-threaded runs, peers included, are pinned to one core.
 """
 
 import argparse
@@ -24,11 +24,11 @@ ROOT = HERE.parent
 VENV = HERE / ".venv"
 PACKAGES = ["numpy", "scipy", "POT", "ott-jax", "matplotlib"]
 LIMIT = 60  # seconds after which a peer is stopped
-TOLERANCE = 1e-5  # marginal error that Sinkhorn solvers are asked for, in L1
+TOLERANCE = 1e-5  # marginal error requested from Sinkhorn solvers, in L1
 
 
 def in_venv():
-    """Starts again inside the virtual environment, made and filled if need be."""
+    """Restarts inside the virtual environment, which is created and filled if needed."""
     if Path(sys.prefix) == VENV:
         return
     python = VENV / "bin" / "python"
@@ -43,7 +43,7 @@ def in_venv():
 if __name__ == "__main__":
     in_venv()
 
-import numpy as np  # noqa: E402  (only there once the environment is)
+import numpy as np  # noqa: E402  (available only inside the environment)
 
 from baselines import METHODS  # noqa: E402
 
@@ -60,7 +60,7 @@ def save(name, array):
 
 
 def run(command, threads):
-    """Standard output of a command, seconds and peak memory; pinned to one core when it has one thread."""
+    """Standard output of a command, seconds and peak memory; pinned to one core if it has one thread."""
     cores = sorted(os.sched_getaffinity(0))[:threads]
     start = time.perf_counter()
     process = subprocess.Popen(
@@ -92,7 +92,7 @@ def rot(x, y, *options, threads=1, repeat=3):
 
 
 def peer(method, **arguments):
-    """A peer's result in a process of its own, on one core; None when it takes too long or fails."""
+    """A peer's result in its own process, on one core; None if it takes too long or fails."""
     cores = sorted(os.sched_getaffinity(0))[:1]
     command = [sys.executable, HERE / "baselines.py", method, json.dumps(arguments, default=str)]
     try:
@@ -115,7 +115,7 @@ def peer(method, **arguments):
 
 
 def hypercube(n, d, seed=0):
-    """The fragmented hypercube: two features are torn apart, the others are noise."""
+    """The fragmented hypercube: two features are split apart, the others are noise."""
     rng = np.random.default_rng(seed)
     x, y = rng.uniform(-1, 1, (n, d)), rng.uniform(-1, 1, (n, d))
     y[:, :2] += 2 * np.sign(y[:, :2])
@@ -169,7 +169,7 @@ def exact(report, sizes):
     report.table(
         "Exact transport, one thread",
         ["n", "costs", "weights", "POT `emd2`, s", "robust-ot, s", "ratio", "objectives differ by"],
-        "Squared distances are timed with the solve, d = 30. Wanted: a ratio of 0.7 or less, objectives within 1e-9.",
+        "Squared distances are timed with the solve, d = 30. Target: a ratio of 0.7 or less, objectives within 1e-9.",
     )
     rng = np.random.default_rng(1)
     for n in sizes:
@@ -195,9 +195,9 @@ def exact(report, sizes):
 
 def warm(report, sizes):
     report.table(
-        "A second exact solve after M moved by 1 % in Frobenius norm",
+        "A second exact solve after M changed by 1 % in Frobenius norm",
         ["n", "cold, s", "warm, s", "ratio"],
-        "d = 30, from M = I; costs are not timed. Wanted: 0.3 or less.",
+        "d = 30, from M = I; costs are not timed. Target: 0.3 or less.",
     )
     rng = np.random.default_rng(2)
     for n in sizes:
@@ -212,11 +212,11 @@ def warm(report, sizes):
 def sinkhorn(report, sizes):
     report.table(
         "Sinkhorn, one thread",
-        ["n", "regularisation", "best of POT and OTT-JAX, s", "which", "its error", "robust-ot, s", "error", "ratio"],
-        f"Regularisation in medians of the squared distances, d = 30, double precision. Peers are asked for a marginal error "
-        f"of {TOLERANCE:g} in L1, robust-ot for the error that the best peer reached, if less. POT: `sinkhorn`, "
-        f"`sinkhorn_log` and `sinkhorn_stabilized`; OTT: log and kernel mode, compiled before it is timed. A peer that takes more "
-        f"than {LIMIT} s or does not reach the error is left out. Wanted: a ratio of 0.5 or less.",
+        ["n", "regularization", "best of POT and OTT-JAX, s", "which", "its error", "robust-ot, s", "error", "ratio"],
+        f"Regularization in medians of the squared distances, d = 30, double precision. Peers run to a marginal error of "
+        f"{TOLERANCE:g} in L1, robust-ot to the error that the best peer reached, if smaller. POT: `sinkhorn`, "
+        f"`sinkhorn_log` and `sinkhorn_stabilized`; OTT: log and kernel mode, compiled before timing. A peer that takes more "
+        f"than {LIMIT} s or does not reach the error is left out. Target: a ratio of 0.5 or less.",
     )
     for n in sizes:
         cost = squared_distances(*hypercube(n, 30, n))
@@ -247,8 +247,8 @@ def robust(report, n):
     report.table(
         "Robust distances, one thread",
         ["problem", "compared with", "its time, s", "robust-ot, s", "ratio", "certified relative gap", "oracle calls"],
-        "SRW and RKP in numpy are written from their papers (`benchmarks/baselines.py`) and stop at the gap they believe in; the "
-        "last column but one is ours. Wanted: W_P within 6 EMDs; SRW with entropy 5 times faster than its authors' 6.6 s, "
+        "SRW and RKP in numpy are written from their papers (`benchmarks/baselines.py`) and stop at the gap they estimate; "
+        "the certified gap is ours. Target: W_P within 6 EMDs; SRW with entropy 5 times faster than its authors' 6.6 s, "
         "without it under 10 s; RKP 50 times faster than its authors' 16 s.",
     )
     x, y = hypercube(n, 100, 7)
@@ -284,7 +284,7 @@ def large(report, sizes):
     report.table(
         "Entropic W_P beyond memory, two threads",
         ["n", "`--memory`", "storage", "s", "peak memory, MB", "certified relative gap"],
-        "r = 10, k = 1, d = 100, entropy .05 · median of C(M*), relative gap 1e-2. Wanted: n = 20,000 in 5 minutes and 4 GB; "
+        "r = 10, k = 1, d = 100, entropy .05 · median of C(M*), relative gap 1e-2. Target: n = 20,000 in 5 minutes and 4 GB; "
         "n = 50,000 streamed in 1 GB.",
     )
     for n, memory in sizes:
@@ -303,13 +303,13 @@ def threads(report, n):
     report.table(
         "Two threads against one",
         ["what", "one, s", "two, s", "speed-up"],
-        "Wanted: 1.6 for Sinkhorn and pairwise.",
+        "Target: 1.6 for Sinkhorn and pairwise.",
     )
     cost = squared_distances(*hypercube(n, 30, n))
     path = save("c", cost)
     for scale in (0.05, 0.01):
         times = [driver("sinkhorn", path, scale * np.median(cost), TOLERANCE, threads=t)["seconds"] for t in (1, 2)]
-        report.row(f"Sinkhorn, n = {n}, regularisation {scale} medians", *map(seconds, times), f"{times[0] / times[1]:.2f}")
+        report.row(f"Sinkhorn, n = {n}, regularization {scale} medians", *map(seconds, times), f"{times[0] / times[1]:.2f}")
     files = [save(f"cloud{i}", hypercube(n // 8, 30, i)[0]) for i in range(8)]
     times = []
     for count in (1, 2):
@@ -319,10 +319,10 @@ def threads(report, n):
 
 
 def growth(report, scale):
-    """How time grows with n, d and r, as factors of each doubling."""
+    """How time grows with n, d and r, as factors per doubling."""
     report.table(
         "How cost grows, one thread",
-        ["what grows", "at", "seconds", "factor of each doubling"],
+        ["what grows", "at", "seconds", "factor per doubling"],
         "W_P k=1 to 1e-4 (entropic: entropy .05 · median of C(M*), to 1e-2). ![log-log](growth.svg)",
     )
     base = {"n": 1000, "d": 80, "r": 10}
@@ -406,7 +406,7 @@ def main():
         "# Benchmarks",
         "",
         "Written by `make bench` (`benchmarks/peers.py`), peers and robust-ot in one run on the same data. Ratios are our time over",
-        "theirs: less is better. One thread, pinned to one core, unless a table says otherwise; medians of several runs.",
+        "theirs: lower is better. One thread, pinned to one core, unless a table says otherwise; medians of several runs.",
         "",
         f"Machine: {machine()}. Versions: {versions()}.",
     )
@@ -423,7 +423,7 @@ def main():
         work[section]()
     if not quick and arguments.only == sections:
         results = HERE / "RESULTS.md"
-        # The last section is of another script.
+        # Other scripts write the last sections.
         python = results.read_text().partition("\n## On a CUDA device\n") if results.exists() else ("", "", "")
         results.write_text("\n".join(report.lines) + "\n" + python[1] + python[2])
         print(f"written: {(HERE / 'RESULTS.md').relative_to(ROOT)}")

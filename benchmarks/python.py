@@ -20,7 +20,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """The median of several runs, after one that is not counted."""
+    """The median of several runs after a warm-up run."""
     started = time.perf_counter()
     work()
     first = time.perf_counter() - started
@@ -33,7 +33,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def against_pot(threads: int) -> dict:
-    """One process a number of threads: BLAS reads its own only once."""
+    """Compares with POT, in one process per number of threads, since BLAS reads its number only once."""
     import numpy as np
     import robust_ot
 
@@ -54,7 +54,7 @@ def against_pot(threads: int) -> dict:
 
 
 def problems(n: int, seed: int) -> list:
-    """Both ways of solving the problems of one size and seed."""
+    """Both solvers for the problems of one size and seed."""
     import numpy as np
     import ot
     import robust_ot
@@ -79,7 +79,7 @@ def problems(n: int, seed: int) -> list:
 
 
 def overhead() -> dict:
-    """A call on two clouds of five points, and the solve alone: the mean over many in one call."""
+    """Seconds of a call on two clouds of five points, and of the solve alone, as the mean over many in one call."""
     import numpy as np
     import robust_ot
     from robust_ot import _core
@@ -114,7 +114,7 @@ def import_seconds(module: str) -> float:
 
 
 def part(name: str, threads: int) -> dict:
-    """What one part of this script finds in a process of its own."""
+    """Runs one part of this script in its own process and returns the result."""
     environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
     done = subprocess.run([sys.executable, __file__, name, str(threads)], capture_output=True, text=True, env=environment)
     if done.returncode:
@@ -139,7 +139,7 @@ def main() -> None:
         f"numpy {numpy.__version__}, POT {ot.__version__}, robust-ot {robust_ot.__version__}.",
         "",
         f"d = 30, squared distances, random weights, the cost matrix given; both return the plan. Marginal error 1e-9, in L2 "
-        f"for POT, in L1 for us. Medians over {PROBLEMS} problems, and the worst ratio of one.",
+        f"for POT, in L1 for us. Medians over {PROBLEMS} problems, and the worst single ratio.",
         "",
         "| threads | n | function | POT, s | robust_ot, s | ratio | worst | plans differ by |",
         "|---|---|---|---|---|---|---|---|",
@@ -153,10 +153,10 @@ def main() -> None:
     wheel = max((HERE.parent / "target" / "wheels").glob("*.whl"), key=lambda path: path.stat().st_mtime)
     lines += [
         "",
-        f"- `distance` on two clouds of five points: {1e6 * found['call']:.1f} µs a call, of which the solve is "
+        f"- `distance` on two clouds of five points: {1e6 * found['call']:.1f} µs per call, of which the solve is "
         f"{1e6 * found['solve']:.1f} µs.",
         f"- `import robust_ot`: {both - numpys:.3f} s beyond numpy's {numpys:.3f} s; POT takes {pot:.2f} s.",
-        f"- The wheel: {wheel.stat().st_size / 1e6:.1f} MB, with the command in it.",
+        f"- The wheel: {wheel.stat().st_size / 1e6:.1f} MB, including the command.",
     ]
     results = HERE / "RESULTS.md"
     before = results.read_text().split(f"\n{HEADING}\n")[0].rstrip()

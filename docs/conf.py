@@ -24,13 +24,13 @@ html_theme_options = {"source_edit_link": ""}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 autodoc_typehints = "none"
-# The site can be built without torch, which is large, and then without Ray Train for it.
+# The site can be built without torch, which is large; its part of Ray Train is then mocked, too.
 autodoc_mock_imports = [] if find_spec("torch") else ["torch", "ray.train.torch"]
 autodoc_member_order = "bysource"
-# Links of pages that are read on their own, too, go to files of the repository.
+# Pages that are also read outside the site link to files of the repository.
 suppress_warnings = ["myst.xref_missing"]
 
-#: Files from elsewhere in the repository that are pages of the site.
+#: Files from elsewhere in the repository, and the pages of the site they become.
 PAGES = {
     "benchmarks/RESULTS.md": "benchmarks.md",
     "benchmarks/LEARNING.md": "benchmarks-learning.md",
@@ -39,14 +39,14 @@ PAGES = {
 
 
 def mathml(self: object, node: nodes.Element) -> None:
-    """Set a formula as MathML, which browsers draw without a script."""
+    """Render a formula as MathML, which browsers draw without a script."""
     display = "block" if isinstance(node, nodes.math_block) else "inline"
     self.body.append(latex2mathml.converter.convert(node.astext(), display=display))  # type: ignore[attr-defined]
     raise nodes.SkipNode
 
 
 def copy_pages(app: Sphinx) -> None:
-    """Put pages from elsewhere beside the others."""
+    """Copy pages from elsewhere in the repository to the others."""
     root = Path(app.srcdir).parent
     for source, page in PAGES.items():
         target, text = Path(app.srcdir) / page, (root / source).read_text()
@@ -55,6 +55,6 @@ def copy_pages(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Tell Sphinx."""
+    """Register the formula renderer and the page copies with Sphinx."""
     app.add_html_math_renderer("mathml", (mathml, None), (mathml, None))
     app.connect("builder-inited", copy_pages)

@@ -1,10 +1,10 @@
 """How the weight of transport in `rot train --loss mix` was chosen: on validation splits, never on test rows.
 
-Each training set is split once; the held-out part is what is scored. On the rest, `rot train` runs with its defaults
-(which hold out a tenth of their own for early stopping) for several seeds, with cross-entropy and with the mix.
+Each training set is split once, and the held-out part is scored. On the rest, `rot train` runs with its defaults (which
+hold out another tenth for early stopping) for several seeds, with cross-entropy and with the mix.
 
 Run: cargo build --release, then python3 experiments/choose_mix.py DATA [--seeds N] [--sets mnist,animals,…]
-DATA has the folders animals, corel5k, delicious, flickr8k, mnist and labels. Needs numpy.
+DATA contains the folders animals, corel5k, delicious, flickr8k, mnist and labels. Needs numpy.
 """
 
 import argparse

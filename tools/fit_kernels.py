@@ -1,4 +1,4 @@
-"""Fits the polynomials of crates/robust-ot/src/kernels: near-minimax interpolation at Chebyshev nodes, 60 digits.
+"""Fits the polynomials of crates/robust-ot/src/kernels by near-minimax interpolation at Chebyshev nodes, in 60 digits.
 
 Needs mpmath. Prints the coefficients, lowest power first, and the largest relative error on a fine grid.
 """

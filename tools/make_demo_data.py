@@ -1,8 +1,8 @@
-"""Make the samples behind `rot demo` and the README: readings of eight sensors on five days.
+"""Makes the samples for `rot demo` and the README: readings of eight sensors on five days.
 
-Tuesday's readings are monday's with a little noise on every sensor. Wednesday's are monday's with a common change
-of two sensors. The two changes are equally large in the plain sense (their W2 squared agrees within a few percent).
-On thursday the change has grown; on friday it is gone.
+Tuesday's readings are Monday's with a little noise on every sensor. Wednesday's are Monday's with a joint change of two
+sensors. Plain transport finds the two changes equally large: their W2 squared agrees within a few percent. On Thursday
+the change has grown; on Friday it is gone.
 
 Run: pip install numpy, then python tools/make_demo_data.py crates/rot-cli/assets/demo
 """

@@ -1,7 +1,7 @@
 """Writes crates/rot-cli/assets/digits from scikit-learn's copy of the UCI digits. Run: python3 tools/make_demo_digits.py
 
-The images are 8 × 8 with values from 0 to 16; both files are IDX. The label vectors are our own: which of the seven
-segments of a pocket calculator's display a digit lights, so that digits that look alike are close.
+The images are 8 × 8 with values from 0 to 16; images and labels are IDX files. The label vectors are our own: the
+segments of a seven-segment display that each digit lights, so that similar-looking digits are close.
 """
 import struct
 from pathlib import Path

@@ -1,14 +1,14 @@
-"""Reference values of robust optimal transport, made by a conic solver that shares no code with us.
+"""Reference values of robust optimal transport from a conic solver that shares no code with this project.
 
-Every case is solved twice, as two different cone programs, and evaluated once more in closed form:
+Solves every case as two different cone programs and evaluates it once more in closed form:
 
     primal   min over plans γ of   h(V_γ) + ε Σ γ ln γ,    V_γ = Σ_ij γ_ij D_ijᵀ D_ij
     dual     max over M, f, g of   <a,f> + <b,g> − penalty(M) − ε Σ_ij exp((f_i + g_j − C(M)_ij)/ε − 1)
              (with ε = 0: no last term, but f_i + g_j ≤ C(M)_ij),    C(M)_ij = <D_ijᵀ D_ij, M>
     closed   h(V_γ) + ε Σ γ ln γ in numpy at the plan the primal returned
 
-The script fails unless the three agree to 1e-8. Weights are stored as rounded, and divided by their sum
-before use. One case a line; values are rounded to ten decimals.
+The script fails unless the three agree to 1e-8. Weights are stored rounded and divided by their sum before
+use. The file has one case per line; values are rounded to ten decimals.
 
     pip install cvxpy numpy
     python tools/make_references.py crates/robust-ot/tests/data/references.json
@@ -24,13 +24,13 @@ import numpy as np
 
 SEED = 20240607
 AGREEMENT = 1e-8
-ATTEMPTS = list(itertools.product((1e-11, 1e-10, 1e-9), (1e-8, 1e-10)))  # tolerance, regularisation
+ATTEMPTS = list(itertools.product((1e-11, 1e-10, 1e-9), (1e-8, 1e-10)))  # tolerance, regularization
 
 PRIOR_2 = [[1.0, 0.5], [0.5, 0.8]]
 PRIOR_3 = [[1.0, 0.3, 0.6], [0.3, 0.9, 0.2], [0.6, 0.2, 1.2]]
 PRIOR_BAND = [[1.0, 0.4, 0.0], [0.4, 1.0, 0.4], [0.0, 0.4, 1.0]]
 
-# metric, (points in the source, points in the target, features), settings.
+# Each case: metric, (source points, target points, features), settings.
 # `zero` lists the weights set to zero: ("source" or "target", index).
 CASES = [
     ("w2", (4, 6, 3), {}),
@@ -88,15 +88,15 @@ def make_case(index, metric, shape, settings):
 
 
 def group_slots(x, r):
-    """Lays the features out as slots × groups, contiguous groups, zeros in missing slots."""
-    blocks = np.array_split(x, r, axis=-1)  # the first d mod r blocks are one longer, as they should be
+    """Arranges the features as slots × groups: contiguous groups, zeros in missing slots."""
+    blocks = np.array_split(x, r, axis=-1)  # the first d mod r blocks are one longer, as in the library
     slots = blocks[0].shape[-1]
     pad = [np.pad(block, [(0, 0), (0, 0), (0, slots - block.shape[-1])]) for block in blocks]
     return np.stack(pad, axis=-1)
 
 
 def measure(case, side):
-    """Points and normalised weights, without the points that carry no mass."""
+    """Points and normalized weights, without the points of zero weight."""
     points, weights = np.array(case[side]), np.array(case[f"{side}_weights"])
     return points[weights > 0], weights[weights > 0] / weights.sum()
 
@@ -144,7 +144,7 @@ def primal_h(case, v):
 
 
 def dual_penalty(case, m):
-    """The penalty on M whose conjugate is h: (convex expression, constraints that describe the metric set)."""
+    """The penalty on M whose conjugate is h: (convex expression, constraints of the metric set)."""
     k, lam, r = case["k"], case["lambda"], m.shape[0]
     match case["metric"]:
         case "p":
@@ -194,7 +194,7 @@ def closed_h(case, v):
 
 
 def optimum(objective, constraints):
-    """Solves with the tightest tolerance at which the solver reports an optimum."""
+    """The optimum at the tightest tolerance for which the solver reports one."""
     problem = cp.Problem(objective, constraints)
     for tol, regularisation in ATTEMPTS:
         options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol)

@@ -1,4 +1,4 @@
-"""Writes crates/robust-ot-learn/tests/data/scores.json: ranking scores of small arrays with ties, by scikit-learn.
+"""Writes crates/robust-ot-learn/tests/data/scores.json: scikit-learn's ranking scores of small arrays with ties.
 
 Needs numpy and scikit-learn.
 """
@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score, top_k_accura
 rng = np.random.default_rng(0)
 cases = []
 for rows, labels, levels in [(12, 3, 4), (40, 6, 5), (60, 5, 1000), (25, 4, 2)]:
-    # Few levels make many ties.
+    # Few distinct levels give many ties.
     scores = rng.integers(0, levels, (rows, labels)) / levels
     truth = rng.random((rows, labels)) < 0.3
     truth[np.arange(rows), rng.integers(0, labels, rows)] = True
@@ -35,7 +35,7 @@ cases.append(
         "scores": one.tolist(),
         "truth": [[int(c)] for c in classes],
         "accuracy": float(top_k_accuracy_score(classes, one, k=1, labels=range(7))),
-        # A true label is among the best 3 in this share of rows: three times the precision.
+        # The share of rows whose true label is among the top 3: three times the precision at 3.
         "among_three": float(top_k_accuracy_score(classes, one, k=3, labels=range(7))),
     }
 )

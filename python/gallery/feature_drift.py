@@ -1,7 +1,7 @@
 """Which features drifted between two samples?
 
 Two weeks of readings from twelve sensors. In the second week two sensors moved together, in opposite directions, and a third
-got noisier. A plain distance says that something changed; the worst metric says what, with a proof of how accurate
+became noisier. A plain distance shows that something changed; the worst metric shows what, with a proof of how accurate
 the number is.
 """
 

@@ -1,8 +1,8 @@
 """Fine-tune a small torch network with the robust loss.
 
-A network learns nine classes in three families with cross-entropy. One copy goes on with cross-entropy, another is fine-tuned
-with robust transport: they are right equally often, but the second one names the right family a little more often. ``explain``
-shows where the mass of one prediction would have to go. Needs torch.
+A network learns nine classes in three families with cross-entropy. One copy continues with cross-entropy, another is
+fine-tuned with robust transport. Both are right equally often, but the second predicts the right family slightly more often.
+``explain`` shows where the mass of one prediction would have to go. Needs torch.
 """
 
 import copy
@@ -18,7 +18,7 @@ NAMES = ["cat", "dog", "fox", "car", "bus", "van", "rose", "fern", "oak"]
 
 
 def samples(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return points of nine overlapping classes; classes of a family are a little nearer to each other than others."""
+    """Return points of nine overlapping classes; classes of one family are slightly closer to each other than to others."""
     fixed = torch.Generator().manual_seed(0)
     centres = torch.randn(9, 20, generator=fixed)
     centres += 0.5 * torch.randn(3, 20, generator=fixed).repeat_interleave(3, 0)

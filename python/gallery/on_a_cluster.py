@@ -1,8 +1,8 @@
-"""Train a torch network with the robust loss on a Ray cluster, and find near documents there.
+"""Train a torch network with the robust loss on a Ray cluster, and find the nearest documents there.
 
-Two workers train one network under torch's DistributedDataParallel; network and optimiser are saved through Ray after every
-epoch, and a second call goes on from the last of them. Then the nearest of some documents are found without all distances. The
-cluster here is this machine; an address is all that another one takes. Needs torch and Ray.
+Two workers train one network under torch's DistributedDataParallel. Network and optimizer are saved through Ray after every
+epoch, and a second call continues from the last checkpoint. Then the nearest neighbors of some documents are found without
+computing all distances. The cluster here is this machine; another one needs only its address. Needs torch and Ray.
 """
 
 import functools
@@ -37,7 +37,7 @@ def documents(count: int) -> list[np.ndarray]:
 
 
 def main(picture: str) -> None:
-    """Train, go on, find neighbours, draw."""
+    """Train, continue, find neighbors, draw."""
     ray.init("local", num_cpus=4, log_to_driver=False, logging_level=logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     X, y = samples(2000, 3)
@@ -74,17 +74,17 @@ def main(picture: str) -> None:
 
     near = distributed.nearest(documents(60), 5, progress=False)
     same = float((near.indices % 6 == np.arange(60)[:, None] % 6).mean())
-    print(f"{same:.0%} of the nearest are of the same topic; {near.solved} of {near.pairs} distances were solved for")
+    print(f"{same:.0%} of the nearest have the same topic; {near.solved} of {near.pairs} distances were solved")
     ray.shutdown()
 
     fig, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     confusion = np.zeros((9, 9))
     np.add.at(confusion, (y_test, best), 1)
     image = axes[0].imshow(confusion / confusion.sum(axis=1, keepdims=True), cmap="viridis", vmin=0)
-    axes[0].set(xlabel="predicted class", ylabel="true class", title=f"a network of two workers: family right {family:.0%}")
-    fig.colorbar(image, ax=axes[0], shrink=0.8, label="part of the class")
+    axes[0].set(xlabel="predicted class", ylabel="true class", title=f"trained by two workers: right family {family:.0%}")
+    fig.colorbar(image, ax=axes[0], shrink=0.8, label="fraction of the class")
     axes[1].scatter(np.repeat(np.arange(60), 5), near.indices.ravel(), c=near.distances.ravel(), s=18, cmap="viridis_r")
-    axes[1].set(xlabel="document", ylabel="its five nearest", title=f"{near.solved} of {near.pairs} distances solved for")
+    axes[1].set(xlabel="document", ylabel="its five nearest", title=f"{near.solved} of {near.pairs} distances solved")
     fig.savefig(picture, dpi=110)
 
 

@@ -1,7 +1,7 @@
 """A drop-in for POT: change the import, keep the rest.
 
-Optimal transport between two samples, written for ``import ot``. Only the import differs, the plan is the same, and the
-entropic one stays finite where a small regularisation underflows.
+Optimal transport between two samples, written for ``import ot``. Only the import differs. The plan is the same, and the
+entropic plan stays finite where a small regularization underflows.
 """
 
 import sys
@@ -27,7 +27,7 @@ def main(picture: str) -> None:
     for ax, reg in zip(axes, (0.0, 0.5, 5.0), strict=True):
         plan = exact if reg == 0 else ot.sinkhorn(a, b, M, reg)
         assert np.allclose(plan.sum(1), a) and np.allclose(plan.sum(0), b)
-        # Many flows are drawn fainter than few.
+        # Flows are drawn fainter when there are many.
         flows = np.argwhere(plan > 0.05 * plan.max())
         strongest = min(1.0, 5 / np.sqrt(len(flows)))
         for i, j in flows:
@@ -39,7 +39,7 @@ def main(picture: str) -> None:
         ax.set_title(f"{name}: cost {(plan * M).sum():.3f}")
     axes[0].legend()
 
-    # Where the kernel e^(-M/reg) underflows, a plan is still a plan.
+    # The plan is still valid where the kernel e^(-M/reg) underflows.
     small = ot.sinkhorn(a, b, M, 1e-3, numItermax=100_000, stopThr=1e-6)
     print(f"reg 1e-3 costs {(small * M).sum():.4f}, {(small * M).sum() - cost:.1e} above the exact plan")
     fig.savefig(picture, dpi=110)

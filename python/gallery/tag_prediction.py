@@ -1,8 +1,8 @@
 """Predict tags so that mistakes are near misses.
 
-150 photos with one to three tags, of twelve that form four families. The same linear model is trained with cross-entropy and
-with the default mix of cross-entropy and robust transport; the vectors of the tags say which are near. Where examples are few,
-that helps. Needs scikit-learn.
+150 photos have one to three tags each, out of twelve tags in four families. The same linear model is trained with
+cross-entropy and with the default mix of cross-entropy and robust transport; tag vectors define which tags are close. This
+helps when examples are few. Needs scikit-learn.
 """
 
 import sys
@@ -20,7 +20,7 @@ TAGS = [
 
 
 def photos(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return noisy features and 0/1 tags; tags of a family look alike and come together."""
+    """Return noisy features and 0/1 tags; tags of a family look alike and occur together."""
     features = np.random.default_rng(5).normal(size=(12, 40))
     features += 1.5 * np.repeat(np.random.default_rng(6).normal(size=(4, 40)), 3, axis=0)
     tags = np.zeros((count, 12), dtype=int)

@@ -1,9 +1,9 @@
 """Word mover's distance with a learned metric.
 
-Four short texts as weighted words, the words as vectors. The plain word mover's distance treats all directions of the vectors
-alike; the robust one takes the worst metric over groups of them. The plan shows which word goes where.
+Four short texts are sets of weighted words, and words are vectors. The plain word mover's distance treats all directions of
+the vectors alike; the robust one takes the worst metric over groups of them. The plan shows which word goes where.
 
-The vectors here are made up, so that the script needs no download. With real ones, use
+The vectors here are made up, so that the script needs no download. For real vectors, use
 ``robust_ot.read_vec("glove.6B.300d.txt", words)``.
 """
 
@@ -29,7 +29,7 @@ TOPICS = {
 
 
 def word_vectors(dim: int = 60) -> dict[str, np.ndarray]:
-    """Return vectors in which words of a topic, and people and vehicles of all topics, are near each other."""
+    """Return vectors in which words of a topic, and people and vehicles of all topics, are close to each other."""
     rng = np.random.default_rng(3)
     kinds = {"people": "captain sailor pilot astronaut cook baker guest", "vehicles": "ship boat rocket"}
     centres = {name: rng.normal(size=dim) for name in (*TOPICS, *kinds)}

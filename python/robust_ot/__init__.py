@@ -1,7 +1,7 @@
 """Robust optimal transport: compare distributions under the worst metric of a family, and learn with it.
 
-The functions take and give numpy arrays and need nothing else. :class:`RobustOTClassifier` needs scikit-learn,
-:class:`robust_ot.torch.RobustOTLoss` needs torch, :mod:`robust_ot.plot` needs matplotlib; none is imported before it is used.
+The functions take and return numpy arrays and need only numpy. :class:`RobustOTClassifier` needs scikit-learn,
+:class:`robust_ot.torch.RobustOTLoss` needs torch, and :mod:`robust_ot.plot` needs matplotlib; each is imported on first use.
 
 Examples
 --------
@@ -53,7 +53,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs scikit-learn when it is first asked for."""
+    """Import the classifier, which needs scikit-learn, on first use."""
     if name == "RobustOTClassifier":
         try:
             from robust_ot._classifier import RobustOTClassifier

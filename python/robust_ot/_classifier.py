@@ -1,4 +1,4 @@
-"""A scikit-learn classifier for one label a row or many."""
+"""A scikit-learn classifier for single-label and multi-label rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _KEYWORDS = (
     "device",
     "precision",
 )
-#: Training rows that ``metric_`` is a mean over.
+#: Maximum number of training rows that ``metric_`` averages over.
 METRIC_ROWS = 50
 
 
@@ -60,91 +60,92 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     r"""A linear model trained with robust optimal transport between its predictions and the true labels.
 
     Predictions are softmax(X W + b). The default loss is cross-entropy + 5 · W_P, where W_P is the robust distance from a
-    prediction to its true labels with the label vectors as points, so that mistakes become near misses. Parameters are the
-    options of ``rot train``, and so are models: :meth:`save` writes what ``rot predict`` reads, :meth:`load` reads what
-    ``rot train`` writes.
+    prediction to its true labels with the label vectors as points, so that mistakes become near misses. The parameters are
+    the options of ``rot train``, and the model files are its files: :meth:`save` writes what ``rot predict`` reads, and
+    :meth:`load` reads what ``rot train`` writes.
 
     Parameters
     ----------
     loss : {'mix', 'ce', 'bce', 'p', 'p-power', 'kl', 'ds', 'w2', 'features', 'srw', 'rkp'}
-        The loss; a metric's name trains with its transport alone unless ``mix_ce`` is given.
+        The loss. The name of a metric set trains with transport alone unless ``mix_ce`` is given.
     label_vectors : array-like of shape (L, d), mapping, path, optional
-        The geometry of the labels: one row a label in the order of ``classes_``, a mapping from name to vector, or a file of
-        word vectors. One-hot without it.
+        The geometry of the labels: one row per label in the order of ``classes_``, a mapping from name to vector, or a file
+        of word vectors. One-hot vectors by default.
     mix_ce, mix_ot : float, optional
-        Weights of cross-entropy and of transport; 1 and 5 with ``mix``, 0 and 1 with a metric's name.
+        Weights of cross-entropy and of transport; by default 1 and 5 with ``mix``, 0 and 1 with the name of a metric set.
     k, rho, lam, prior
         Parameters of the metric set, as for :func:`robust_ot.distance`; a prior may also be a path.
     groups : int or 'auto'
-        Number of groups of the label vectors' features; ``auto`` is 10 where the metric would be large without.
+        Number of groups of the label vectors' features; ``auto`` uses 10 if the metric would otherwise be large.
     grouping : {'contiguous', 'interleaved', 'random'} or path, optional
-        How they are grouped.
+        How the features are grouped.
     entropy : float
         Weight of the entropy of the plan in the loss.
     oracle_entropy : float, optional
-        Regularisation of the linear problems inside, where it is not ``entropy``.
+        Regularization of the inner linear problems, if different from ``entropy``.
     fw_iterations, sinkhorn_iterations : int
-        Iterations of each loss and of each linear problem; rows with one label need none.
+        Iterations per loss and per linear problem; rows with one label need none.
     geometry, target_geometry : {'names', 'rows'}
-        Whether the label vectors or the training rows say which labels are near, for the loss and for targets.
+        Whether the label vectors or the training rows define which labels are close, for the loss and for the targets.
     target_transport, target_temperature, target_metric
-        How much of each true label's mass moves to its neighbours in the targets of cross-entropy, how far, by which metric.
+        How much of each true label's mass moves to nearby labels in the cross-entropy targets, how far, and by which metric.
     label_smoothing : float
-        Part of the targets that is spread over all labels alike.
+        Fraction of the target mass that is spread evenly over all labels.
     standardize : bool
-        Scale features to mean 0 and variance 1, as a part of the model; sparse ones are scaled only.
+        Scale features to mean 0 and variance 1, as part of the model; sparse features are scaled but not centered.
     row_length : float, optional
-        Scale every row to this length, as a part of the model, after ``standardize``; rows of zeros stay as they are. With
-        ``sgd`` a step is as large as the rows are long, so this goes with ``lr``.
+        Scale every row to this length, as part of the model, after ``standardize``; rows of zeros stay as they are. With
+        ``sgd`` the step size is proportional to the row length, so choose it together with ``lr``.
     optimizer : {'adam', 'sgd'}
-        How gradients become steps.
+        Rule that turns gradients into steps.
     momentum : float, optional
-        Of ``sgd``.
+        Momentum of ``sgd``.
     lr : float, optional
         Learning rate; 0.001 with ``adam``, 0.1 with ``sgd``.
     schedule : {'constant', 'linear', 'cosine'}
-        How the learning rate falls.
+        How the learning rate decays.
     batch : int, optional
-        Rows a step; a tenth of the rows, from 16 to 150, without it.
+        Rows per step; by default a tenth of the rows, but at least 16 and at most 150.
     epochs : int, optional
-        The most passes over the data; 200 where rows are held out or fewer than 200, else 30.
+        Maximum number of passes over the data; by default 200 if rows are held out or there are fewer than 200 rows, and 30
+        otherwise.
     weight_decay : float
         λ in λ‖W‖².
     bias : bool
-        Whether every label has a bias.
+        Whether to learn a bias for every label.
     validation : float, optional
-        Part of the rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are kept. 0.1 of at
-        least 200 rows without it.
+        Fraction of the rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are kept. By default
+        0.1 if there are at least 200 rows.
     patience : int, optional
-        Epochs without a better AUC on the rows held out before training stops; 20 without it.
+        Epochs without a better AUC on the held-out rows before training stops; 20 by default.
     device : {'auto', 'cpu', 'cuda', 'cuda:N'}
-        Where :meth:`fit` trains. ``auto`` takes a card where there is one and the work is worth it; ``cuda`` takes it or fails.
-        :meth:`partial_fit` and predictions are the processor's.
+        Where :meth:`fit` trains. ``auto`` uses a GPU if one is available and the work is worth it; ``cuda`` uses a GPU or
+        fails. :meth:`partial_fit` and predictions run on the CPU.
     precision : {'f32', 'tf32'}
-        Of matrix products on a card; ``tf32`` is faster, rounds factors to 11 bits, and says what that does.
+        Precision of matrix products on a GPU; ``tf32`` is faster, rounds factors to 11 bits, and reports the effect.
     random_state : int, RandomState or None
-        Of the order of rows, of rows held out and of random groups. The same number gives the same model, bit for bit,
-        whatever the number of threads.
+        Seed of the order of rows, of the held-out rows and of random groups. The same seed gives the same model, bit for
+        bit, for any number of threads.
     verbose : bool
-        Print a line an epoch.
+        Whether to print one line per epoch.
 
     Attributes
     ----------
     classes_ : ndarray of shape (L,)
-        The classes; the columns of y where it is a 0/1 matrix.
+        The classes, or the columns of y if it is a 0/1 matrix.
     coef_ : ndarray of shape (L, d)
         Weights, for features after ``standardize`` and ``row_length``.
     intercept_ : ndarray of shape (L,)
         Biases.
     n_iter_ : int
-        Epochs that were run.
+        Number of epochs run.
     history_ : list of dict
         ``epoch``, ``loss``, ``seconds`` and ``validation_auc`` of every epoch.
     metric_ : ndarray of shape (r, r) or None
-        The mean worst metric between predictions and truths of up to 50 training rows.
+        The worst metric between predictions and truths, averaged over up to 50 training rows.
     threshold_ : float or None
-        Where rows may have several labels: the part of a row's largest probability (with ``bce``, the probability) from
-        which on :meth:`predict` counts a label, chosen by F1 on training rows.
+        For multi-label rows: the fraction of a row's largest probability (with ``bce``, the probability) that a label needs
+        for :meth:`predict` to include it, chosen by F1 on training rows.
     n_features_in_ : int
         Number of features.
 
@@ -253,9 +254,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, d), or ray.data.Dataset
-            Features. With a Ray dataset, training is that of :func:`robust_ot.distributed.fit`.
+            Features. A Ray dataset is trained on by :func:`robust_ot.distributed.fit`.
         y : array-like of shape (n,), or 0/1 matrix of shape (n, L)
-            One class a row, or every label of a row. With a Ray dataset, the name of the column of labels, or the names of
+            One class per row, or every label of each row. With a Ray dataset, the name of the label column, or the names of
             the columns of a 0/1 matrix.
 
         Returns
@@ -291,16 +292,16 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> RobustOTClassifier:
-        """Make one pass over some rows, going on from the passes before.
+        """Make one pass over some rows, continuing from earlier passes.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, d)
             Features.
         y : array-like of shape (n,), or 0/1 matrix of shape (n, L)
-            One class a row, or every label of a row.
+            One class per row, or every label of each row.
         classes : array-like of shape (L,), optional
-            All classes there are; needed in the first call unless y is a matrix.
+            All classes; required in the first call unless y is a matrix.
 
         Returns
         -------
@@ -349,7 +350,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Returns
         -------
         ndarray of shape (n, L), or (n,) for two classes
-            For two classes, the second's logit less the first's.
+            For two classes, the logit of the second minus that of the first.
         """
         check_is_fitted(self)
         logits = self._model.logits(self._checked(X)).astype(np.float64)
@@ -358,7 +359,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         return logits
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Compute the probability of every label; rows sum to one, but for ``bce`` where they may have several labels.
+        """Compute the probability of every label; rows sum to one, except for multi-label ``bce``.
 
         Parameters
         ----------
@@ -373,7 +374,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         check_is_fitted(self)
         if self._model.softmax or self._labels.several:
             return self._model.probabilities(self._checked(X))
-        # Of several classes exactly one is true: sigmoids are scaled to sum one, as logarithms, which do not underflow.
+        # Exactly one class is true, so sigmoids are scaled to sum to one; logarithms avoid underflow.
         logs = -np.logaddexp(0, -self._model.logits(self._checked(X)).astype(np.float64))
         probabilities = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
@@ -389,8 +390,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Returns
         -------
         ndarray of shape (n,) or (n, L)
-            The most probable class; where rows may have several labels, those with at least ``threshold_`` of the row's
-            largest probability, or with ``bce`` at least that probability.
+            The most probable class; for multi-label rows, the labels with at least ``threshold_`` times the row's largest
+            probability or, with ``bce``, with at least the probability ``threshold_``.
         """
         check_is_fitted(self)
         if not self._labels.several:
@@ -408,7 +409,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Parameters
         ----------
         path : path
-            The file, ``.safetensors`` by custom.
+            The file, ``.safetensors`` by convention.
         """
         check_is_fitted(self)
         self._model.save(os.fspath(path))
@@ -445,7 +446,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             state["_learner_state"] = learner.state()
         return state
 
-    # Between here and the core.
+    # Interface to the core.
 
     def _refuse_options_of_all_rows(self, where: str) -> None:
         for name, usual in (("geometry", "names"), ("target_metric", "w2"), ("standardize", False)):
@@ -467,7 +468,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
                 continue
             if not isinstance(value, (str, os.PathLike)):
                 raise ValueError(f"{name} must be one of {', '.join(known)} or a path, but is a {type(value).__name__}")
-            # What is wrong with a file is an OSError, with the file in it.
+            # A bad file raises an OSError that names it.
             with open(value, "rb"):
                 keywords[name] = os.fspath(value)
         seed = self.random_state
@@ -486,7 +487,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         return tell
 
     def _take(self, labels: Labels, model: _core.Model, history: list[dict[str, float]], metric: Any) -> None:
-        """Become what was learnt; nothing before this changes a fitted estimator."""
+        """Adopt the learned model; nothing before this changes a fitted estimator."""
         self._labels, self._model = labels, model
         self.classes_ = labels.classes
         self.coef_ = np.ascontiguousarray(model.weights.T)

@@ -11,9 +11,9 @@ from robust_ot import _core
 
 def main() -> int:
     """Run ``rot`` with the arguments of this process and return its exit code."""
-    # Ctrl-C is the command's own matter, not the interpreter's.
+    # The command handles Ctrl-C itself, without the interpreter.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # Where `rot pairwise --ray` finds this package again.
+    # The interpreter with which `rot pairwise --ray` finds this package.
     os.environ["ROBUST_OT_PYTHON"] = sys.executable
     return _core.main(["rot", *sys.argv[1:]])
 

@@ -1,4 +1,4 @@
-"""The Rust side; the public functions are in the modules around it."""
+"""The compiled Rust core; the public functions are in the modules around it."""
 
 import os
 from collections.abc import Callable, Sequence

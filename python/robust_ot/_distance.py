@@ -51,13 +51,13 @@ def distance(
     Parameters
     ----------
     X, Y : array-like of shape (m, d) and (n, d)
-        Source and target points, one a row.
+        Source and target points, one per row.
     a, b : array-like of shape (m,) and (n,), optional
-        Their weights, scaled to sum one; equal where none are given.
+        Their weights, scaled to sum to one; uniform by default.
     metric : {'p', 'p-power', 'kl', 'ds', 'features', 'srw', 'rkp', 'w2'}
         The family of metrics; the distance is taken under its worst member.
     k : int
-        Exponent of ``p`` and ``p-power`` (2k), or dimensions of ``srw``.
+        Exponent of ``p`` and ``p-power`` (2k), or number of dimensions of ``srw``.
     rho : float
         Schatten exponent of ``rkp``, at least 1, or ``inf``.
     lam : float
@@ -65,35 +65,35 @@ def distance(
     prior : {'eye', 'ones'} or array-like of shape (r, r), optional
         Prior metric of ``kl`` (default ``eye``) and ``ds`` (default ``ones``).
     groups : int, optional
-        Number of feature groups r; every feature is its own without it.
+        Number of feature groups r; by default, every feature is its own group.
     grouping : {'contiguous', 'interleaved', 'random'} or array-like of shape (d,)
-        How features are grouped, or the group of every feature.
+        How features are grouped, or the group index of every feature.
     seed : int
-        Of ``grouping='random'``.
+        Seed of ``grouping='random'``.
     entropy : float
-        Weight of the entropy of the plan; 0 asks for exact plans.
+        Weight of the entropy of the plan; 0 gives exact plans.
     solver : {'auto', 'classic', 'line-search', 'corrective'}
-        Step rule of Frank-Wolfe.
+        Frank-Wolfe step rule.
     tol : float
-        Relative gap at which it has converged.
+        Relative gap at which the solver has converged.
     max_iter : int
-        The most oracle calls.
+        Maximum number of oracle calls.
     memory : int or str, optional
-        The most bytes for costs and plans, or a size such as ``'2GB'``; what does not fit is streamed. Half of what is free
-        without it.
+        Maximum memory for costs and plans in bytes, or a size such as ``'2GB'``; what does not fit is streamed. Half of the
+        free memory by default.
     device : {'auto', 'cpu', 'cuda', 'cuda:N'}
-        Where to compute. ``auto`` takes a card where there is one, the entropy is positive and the work is worth it; ``cuda``
-        takes it or fails. Exact plans are found on the processor.
+        Where to compute. ``auto`` uses a GPU if one is available, the entropy is positive and the work is worth it; ``cuda``
+        uses a GPU or fails. Exact plans are computed on the CPU.
 
     Returns
     -------
     Solution
-        The bounds, the plan, the metric and how it ended.
+        The bounds, the plan, the metric and the status.
 
     Warns
     -----
     ConvergenceWarning
-        When the gap is wider than ``tol``; it carries the gap.
+        When the gap is wider than ``tol``; the warning carries the gap.
 
     See Also
     --------
@@ -119,13 +119,13 @@ def distance(
     )
     if found.status != "converged":
         gap = found.numbers[3]
-        warn_unconverged(f"distance ended as {found.status} with a relative gap of {gap:.1e} instead of {tol:.1e}", gap)
+        warn_unconverged(f"distance ended as {found.status}, with a relative gap of {gap:.1e} instead of {tol:.1e}", gap)
     return Solution(found, metric)
 
 
 @dataclass(frozen=True)
 class Distances:
-    """All distances among some measures; numpy takes it for its matrix.
+    """All distances among some measures; ``np.asarray`` returns the matrix.
 
     Attributes
     ----------
@@ -134,9 +134,9 @@ class Distances:
     lower_bounds : ndarray of shape (n, n)
         Lower bounds.
     relative_gap : float
-        The widest relative gap of a pair.
+        The widest relative gap of any pair.
     unfinished : int
-        Pairs that did not converge.
+        Number of pairs that did not converge.
     """
 
     matrix: NDArray[np.float64]
@@ -169,13 +169,13 @@ def pairwise(
 ) -> Distances:
     """Compute all robust distances among many measures, in parallel.
 
-    The matrix is the same whatever the number of threads. A measure and itself are compared too, since not every metric
+    The matrix is the same for any number of threads. Each measure is also compared with itself, since not every metric
     set gives zero there.
 
     Parameters
     ----------
     measures : sequence of array-like or of (points, weights)
-        Points, one a row, with equal weights or their own.
+        Points, one per row, with uniform weights or their own.
     metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter, memory, device
         As for :func:`distance`.
 
@@ -197,7 +197,7 @@ def pairwise(
         raise ValueError(f"measures must be a sequence of points, but is {measures!r}")
     points, weights = [], []
     for measure in measures:
-        # A tuple is points with their weights; anything else is points.
+        # A tuple of two holds points and weights; anything else is points.
         own = measure if isinstance(measure, tuple) and len(measure) == 2 else (measure, None)
         points.append(own[0])
         weights.append(own[1])

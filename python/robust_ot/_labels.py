@@ -1,4 +1,4 @@
-"""The labels of a classifier: what they are called, where they are in y, and their vectors."""
+"""The labels of a classifier: their names, their positions in y, and their vectors."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Labels:
     classes: NDArray[Any]
     names: list[str]
     several: bool
-    """Whether rows may have several."""
+    """Whether rows may have several labels."""
 
     @classmethod
     def learn(cls, y: Any, names: Any, classes: ArrayLike | None = None) -> Labels:
-        """Find them in y, unless they are given."""
+        """Find the labels in y, unless they are given."""
         check_classification_targets(y)
         kind = type_of_target(y)
         if kind == "multilabel-indicator":
@@ -37,19 +37,19 @@ class Labels:
                 names = np.asarray(classes)
             found = np.arange(y.shape[1]) if names is None else np.asarray(names)
             if len(found) != y.shape[1]:
-                raise ValueError(f"classes must be one a column of y, {y.shape[1]}, but are {len(found)}")
+                raise ValueError(f"classes must have one entry per column of y, {y.shape[1]}, but has {len(found)}")
             return cls(found, [str(name) for name in found], True)
         if kind not in ("binary", "multiclass"):
             raise ValueError(f"y must be classes or a 0/1 matrix, but is of kind {kind}")
         found = np.unique(column_or_1d(y, warn=True) if classes is None else np.asarray(classes))
         if len(found) < 2:
-            only = f"the one class {found[0]}" if len(found) else "none"
+            only = f"only the class {found[0]}" if len(found) else "none"
             raise ValueError(f"y must have at least 2 classes, but has {only}")
         return cls(found, [str(name) for name in found], False)
 
     @classmethod
     def named(cls, names: list[str], kind: str, several: bool) -> Labels:
-        """Read them back from a model; one of the command has names, or numbers if all of them are."""
+        """Restore the labels of a model; without a kind, as from the command, names become integers if all of them are."""
         if kind == "b":
             found = np.array([name == "True" for name in names])
         elif kind in ("i", "u", "f"):
@@ -62,16 +62,16 @@ class Labels:
 
     @property
     def kind(self) -> tuple[str, bool]:
-        """What a model file keeps of them beside their names."""
+        """What a model file stores about the labels besides their names."""
         return self.classes.dtype.kind, self.several
 
     def check(self, classes: ArrayLike | None) -> None:
-        """Refuse other classes than those of the first call."""
+        """Refuse classes that differ from those of the first call."""
         if classes is not None and not self.several and not np.array_equal(np.unique(np.asarray(classes)), self.classes):
             raise ValueError("classes must be those of the first call of partial_fit, but differ")
 
     def targets(self, y: Any) -> Targets:
-        """Return the places of the labels of every row."""
+        """Return the positions of the labels of every row."""
         if self.several:
             return as_targets(y, len(self.classes))
         y = column_or_1d(y)
@@ -83,7 +83,7 @@ class Labels:
 
 
 def labelled(X: Any, targets: Targets) -> tuple[Any, Targets, int]:
-    """Leave out rows without a label, which no loss here can learn from; return also how many they are."""
+    """Leave out rows without a label, which no loss here can learn from; also return how many there are."""
     starts, indices = targets
     has = np.diff(starts) > 0
     if has.all():
@@ -93,18 +93,18 @@ def labelled(X: Any, targets: Targets) -> tuple[Any, Targets, int]:
 
 
 def with_labels(X: Any, targets: Targets) -> tuple[Any, Targets]:
-    """Leave out rows without a label, and say so."""
+    """Leave out rows without a label, with a warning."""
     rows = len(targets[0]) - 1
     X, targets, left_out = labelled(X, targets)
     if left_out == rows and rows > 0:
-        raise ValueError("y must give some row a label, but none has one")
+        raise ValueError("y must give at least one row a label, but no row has one")
     if left_out:
         warnings.warn(f"{left_out} of {rows} rows have no label and are left out", UserWarning, stacklevel=3)
     return X, targets
 
 
 def unit_vectors(given: Any, names: list[str]) -> NDArray[np.float64] | None:
-    """Return one vector of length one a label, from an array, a mapping by name or a file; none where none are given."""
+    """Return one unit vector per label, from an array, a mapping by name or a file; None if none are given."""
     if given is None:
         return None
     missing: list[str] = []
@@ -118,7 +118,7 @@ def unit_vectors(given: Any, names: list[str]) -> NDArray[np.float64] | None:
         vectors = _matrix(given)
     if not missing:
         if vectors.ndim != 2 or len(vectors) != len(names):
-            raise ValueError(f"label_vectors must have one row a label, {len(names)}, but has shape {vectors.shape}")
+            raise ValueError(f"label_vectors must have one row per label, {len(names)}, but has shape {vectors.shape}")
         if not np.isfinite(vectors).all():
             row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
             raise ValueError(f"label_vectors must be finite, but that of {names[row]} is not")
@@ -133,4 +133,4 @@ def _matrix(vectors: Any) -> NDArray[np.float64]:
     try:
         return np.asarray(vectors, dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"label_vectors must be numbers, as many for every label, but numpy says: {error}") from None
+        raise ValueError(f"label_vectors must be numbers, equally many per label, but numpy says: {error}") from None

@@ -11,7 +11,7 @@ from robust_ot import _core
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._targets import as_targets
 
-#: How far a prediction's sum may be from one: as far as single precision takes it.
+#: Maximum deviation of a prediction's sum from one; it allows for rounding in single precision.
 _SUM = 1e-3
 
 
@@ -36,14 +36,14 @@ def loss_gradient(
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
     r"""Compute the robust distance from each prediction to its true labels, and its gradient.
 
-    A prediction h is compared with the uniform distribution over its true labels, the label vectors being the points.
+    A prediction h is compared with the uniform distribution over its true labels, with the label vectors as points.
 
     Parameters
     ----------
     predictions : array-like of shape (n, L)
-        Positive probabilities, one row a sample; single precision is computed in single precision.
+        Positive probabilities, one row per sample; single-precision input is computed in single precision.
     targets : array-like
-        One class index a row, a 0/1 matrix of shape (n, L), dense or sparse, or a list of label indices a row.
+        One class index per row, a 0/1 matrix of shape (n, L), dense or sparse, or a list of label indices per row.
     label_vectors : array-like of shape (L, d)
         One vector per label, used as given: the points of the measures.
     metric, k, rho, lam, prior, groups, grouping, seed
@@ -51,18 +51,18 @@ def loss_gradient(
     entropy : float
         Weight of the entropy of the plan.
     oracle_entropy : float, optional
-        Regularisation of the linear problems inside, where it is not ``entropy``.
+        Regularization of the inner linear problems, if different from ``entropy``.
     fw_iterations, sinkhorn_iterations : int
-        The most iterations. Rows with one label need none.
+        Maximum number of iterations; rows with one label need none.
     tolerance : float
-        Gap and marginal error at which iterations end early.
+        Gap and marginal error at which iterations stop early.
 
     Returns
     -------
     losses : ndarray of shape (n,)
         W of every row.
     gradients : ndarray of shape (n, L)
-        Its gradient along the simplex: every row sums to zero.
+        The gradient of W along the simplex; every row sums to zero.
 
     Examples
     --------

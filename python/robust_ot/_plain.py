@@ -30,13 +30,13 @@ def emd(
     Parameters
     ----------
     a, b : array-like of shape (m,) and (n,)
-        Weights with equal sums; empty ones are uniform.
+        Weights with equal sums; empty arrays mean uniform weights.
     M : array-like of shape (m, n)
-        Costs. Double precision, row by row, is used without a copy.
+        Costs. A row-major array in double precision is used without a copy.
     numItermax, center_dual, numThreads, check_marginals
-        Accepted for compatibility; the simplex ends by itself, uses one thread, and unequal sums are always refused.
+        Accepted for compatibility; the simplex stops by itself, uses one thread, and always refuses unequal sums.
     log : bool
-        Whether to return a dictionary with cost and potentials too.
+        Whether to also return a dictionary with cost and potentials.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def emd2(a: ArrayLike, b: ArrayLike, M: ArrayLike, **options: Any) -> Any:
     Returns
     -------
     cost : float
-        The least cost.
+        The optimal cost.
     log : dict
         As for :func:`emd`; only with ``log=True``.
 
@@ -118,21 +118,21 @@ def sinkhorn(
     Parameters
     ----------
     a, b : array-like of shape (m,) and (n,)
-        Weights with equal sums; empty ones are uniform.
+        Weights with equal sums; empty arrays mean uniform weights.
     M : array-like of shape (m, n)
-        Costs. Double precision, row by row, is used without a copy; other numbers are computed in double precision.
+        Costs. A row-major array in double precision is used without a copy; other types are computed in double precision.
     reg : float
         Weight of the entropy, positive.
     numItermax : int
-        The most sweeps over the costs.
+        Maximum number of sweeps over the costs.
     stopThr : float
-        L1 error of the marginals, as a part of the mass, at which it has converged.
+        L1 error of the marginals, relative to the mass, at which the solver has converged.
     log : bool
-        Whether to return a dictionary with potentials and errors too.
+        Whether to also return a dictionary with potentials and errors.
     warn : bool
-        Whether to warn when it has not converged.
+        Whether to warn when the solver has not converged.
     method, verbose, warmstart
-        Accepted for compatibility; there is one method, it says nothing, and it needs no start.
+        Accepted for compatibility; there is one method, it prints nothing, and it needs no starting point.
 
     Returns
     -------
@@ -144,7 +144,7 @@ def sinkhorn(
     Warns
     -----
     ConvergenceWarning
-        When the marginal error is above ``stopThr``; it carries the error.
+        When the marginal error is above ``stopThr``; the warning carries the error.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def sinkhorn(
 
 
 def sinkhorn2(a: ArrayLike, b: ArrayLike, M: ArrayLike, reg: float, **options: Any) -> Any:
-    """Solve entropic optimal transport and return what its plan costs, without entropy.
+    """Solve entropic optimal transport and return the cost of its plan, without entropy.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _costs(M: ArrayLike) -> NDArray[Any]:
 
 
 def _weights(weights: ArrayLike, count: int) -> ArrayLike:
-    """Return the weights, uniform where they are empty."""
+    """Return the weights, or uniform ones if they are empty."""
     if weights is None or np.size(weights) == 0:
         return np.full(count, 1.0 / count if count else 0.0)
     return weights

@@ -1,4 +1,4 @@
-"""A Ray cluster, and how far the work on it is."""
+"""The connection to a Ray cluster, and the progress of work on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import ray
 
 
 def connect(address: str | None) -> None:
-    """Use the cluster that is there, or the one named, or one on this machine."""
+    """Use the connected cluster, or connect to the one at this address, or to one on this machine."""
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False)
     elif address is not None and ":" in address and "://" not in address:
@@ -19,7 +19,7 @@ def connect(address: str | None) -> None:
 
 
 class Progress:
-    """How far it is, how fast, and how long it will take, on standard error."""
+    """Progress, rate and remaining time on standard error."""
 
     def __init__(self, what: str, all_there_is: int, wanted: bool) -> None:
         self.what, self.all, self.wanted = what, all_there_is, wanted
@@ -29,7 +29,7 @@ class Progress:
     def start(self, done: int) -> None:
         self.done = self.begun = done
         if done and self.wanted:
-            print(f"{self.what}: going on after {done} of {self.all}", file=sys.stderr)
+            print(f"{self.what}: resuming after {done} of {self.all}", file=sys.stderr)
 
     def step(self, count: int) -> None:
         self.done += count

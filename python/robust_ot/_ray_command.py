@@ -1,4 +1,4 @@
-"""What ``rot pairwise --ray`` hands over: measures in a folder, to a Ray cluster and back."""
+"""The Python side of ``rot pairwise --ray``: solves the measures of a folder on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from robust_ot.distributed import pairwise
 
 
 def main(folder: Path) -> int:
-    """Solve the pairs of the folder's measures, and leave the matrices and a report there."""
+    """Solve the pairs of the folder's measures, and write the matrices and a report there."""
     task = json.loads((folder / "task.json").read_text())
     measures = [_measure(folder, at) for at in range(task["measures"])]
     keywords = dict(task["set"])
@@ -29,7 +29,7 @@ def main(folder: Path) -> int:
     except (ConnectionError, RuntimeError, ValueError) as error:
         print(f"robust_ot: no Ray cluster at {task['address']}: {error}", file=sys.stderr)
         return 1
-    # What is wrong, or has not converged, is told by the command.
+    # The command reports errors and pairs that did not converge.
     warnings.simplefilter("ignore", UserWarning)
     found = pairwise(
         measures,
@@ -54,7 +54,7 @@ def main(folder: Path) -> int:
 
 
 def _failed(failed: dict[str, str]) -> dict[str, Any] | None:
-    """Return the first thing that is wrong, and with which measures."""
+    """Return the first error and its measures."""
     for places, why in failed.items():
         measures = [int(place) for place in places.split(", ")]
         about = " and ".join(f"measures[{place}]" for place in measures)

@@ -1,4 +1,4 @@
-"""Training of a classifier whose rows are on a Ray cluster: every worker finds the slopes of its share of each batch."""
+"""Training of a classifier on rows in a Ray cluster: every worker computes the gradient of its share of each batch."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from robust_ot._ray_cluster import Progress, connect
 from robust_ot._store import Store, fingerprint
 from robust_ot._targets import Targets
 
-#: Rows that widths, kinds of labels, thresholds and ``metric_`` are found by.
+#: Number of rows that determine the number of features, the kind of labels, the threshold and ``metric_``.
 _SAMPLE = 5000
-#: Steps that may be under way before the first of them is waited for.
+#: Number of steps that may be in flight before the driver waits for the first of them.
 _AHEAD = 8
-#: How often an epoch is begun again after a worker or its node died.
+#: Maximum number of times an epoch restarts after a worker or its node died.
 _RETRIES = 20
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Where rows and labels are in a batch of Ray Data."""
+    """The columns of features and labels in a batch of Ray Data."""
 
     features: str | list[str]
     label: str | list[str]
@@ -50,7 +50,7 @@ class _Columns:
         found = cls(features if isinstance(features, str) else [str(name) for name in features], wanted)
         for name in [*np.atleast_1d(found.features), *np.atleast_1d(found.label)]:
             if name not in known:
-                raise ValueError(f"features and labels must be columns of the data, {known}, but {str(name)!r} is none")
+                raise ValueError(f"features and labels must be columns of the data, {known}, but {str(name)!r} is not one")
         return found
 
     def rows(self, batch: dict[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -68,14 +68,14 @@ def _joined(batch: dict[str, NDArray[Any]], names: str | list[str], what: str) -
     if joined.dtype == object and joined.ndim == 1 and len(joined) and isinstance(joined[0], (np.ndarray, list)):
         widths = {len(row) for row in joined}
         if len(widths) > 1:
-            raise ValueError(f"{what} must be equally many in every row, but are {min(widths)} and {max(widths)}")
+            raise ValueError(f"{what} must be equally long in every row, but have lengths {min(widths)} and {max(widths)}")
         joined = np.stack([np.asarray(row) for row in joined])
     return joined
 
 
 @dataclass(frozen=True)
 class _Setup:
-    """What every worker makes the same learner from."""
+    """Everything from which every worker builds the same learner."""
 
     columns: _Columns
     labels: Labels
@@ -89,7 +89,7 @@ class _Setup:
 
 
 class _Worker:
-    """A replica of the model, and a share of the rows."""
+    """A replica of the model and a share of the rows."""
 
     def __init__(self, setup: _Setup, state: bytes | None, share: Any, size: int, shuffle: int, threads: int) -> None:
         _core.set_threads(threads)
@@ -99,7 +99,7 @@ class _Worker:
         self.count = model.weights.size + (0 if model.bias is None else model.bias.size)
 
     def begin(self, epoch: int) -> None:
-        """Go back to the first row; each epoch has an order of its own."""
+        """Go back to the first row; each epoch has its own order."""
         shuffle: dict[str, Any] = {}
         if self.shuffle > 0:
             seed = (self.setup.keywords["random_state"] + 1_000_003 * epoch) % 2**31
@@ -108,7 +108,7 @@ class _Worker:
         self.batches: Iterator[dict[str, NDArray[Any]]] = iter(batches)
 
     def slopes(self, parts: int) -> tuple[Any, ...]:
-        """Return the slopes of the next rows, in so many parts, with their summed loss and how many they are."""
+        """Return the gradient of the next rows in the given number of parts, with their summed loss and row counts."""
         found, loss, rows, left_out = np.zeros(self.count, dtype=np.float32), 0.0, 0, 0
         batch = next(self.batches, None)
         if batch is not None:
@@ -120,14 +120,14 @@ class _Worker:
         return (*np.array_split(found, parts), (loss, rows, left_out))
 
     def add(self, *parts: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Add the same part of every worker's slopes, always in their order."""
+        """Add the same part of every worker's gradient, always in the order of the workers."""
         total = parts[0].astype(np.float64)
         for part in parts[1:]:
             total += part
         return total.astype(np.float32)
 
     def step(self, *told_and_sums: Any) -> None:
-        """Make the step of all workers' rows."""
+        """Take the step of all workers' rows."""
         half = len(told_and_sums) // 2
         rows = sum(rows for _, rows, _ in told_and_sums[:half])
         if rows:
@@ -138,7 +138,7 @@ class _Worker:
         self.learner.end_pass(loss, seconds)
 
     def state(self) -> bytes:
-        """Return what another worker can go on from."""
+        """Return the state from which another worker can continue."""
         return self.learner.state()
 
 
@@ -161,14 +161,14 @@ def fit(
     for name in ("validation", "patience"):
         value = getattr(classifier, name)
         if value:
-            raise ValueError(f"{name} must be None for data on Ray, of which no rows are held out, but is {value}")
+            raise ValueError(f"{name} must be None for data on Ray, where no rows are held out, but is {value}")
     if classifier.device not in ("auto", "cpu"):
         raise ValueError(f"device must be 'auto' or 'cpu' for data on Ray, but is {classifier.device!r}")
     if threads < 1:
         raise ValueError(f"threads must be at least 1, but is {threads}")
     connect(ray_address)
     columns = _Columns.find(data, features, label)
-    # Rows in the order they are stored in, not in the order that tasks end in: the same run has the same batches.
+    # Rows keep their storage order, not the order in which tasks end, so that equal runs have equal batches.
     data.context.execution_options.preserve_order = True
     data = data.materialize()
     rows = data.count()
@@ -190,7 +190,7 @@ def fit(
     setup = _Setup(columns, labels, (X, targets), vectors, keywords)
     setup.learner(None)  # What is wrong with the options is said here, not by a worker.
     workers = _worker_count(workers, threads, min(batch, rows))
-    # Worker w takes the rows from cuts[w] on, and of every batch as many as keep all shares equally long.
+    # Worker w takes rows cuts[w] to cuts[w + 1] of every batch, and a share of all rows in the same proportion.
     cuts = [batch * w // workers for w in range(workers + 1)]
     shares = data.split_at_indices([rows * cut // batch for cut in cuts[1:-1]]) if workers > 1 else [data]
     sizes = np.diff(cuts)
@@ -229,36 +229,36 @@ def _worker_count(asked: int | None, threads: int, most: int) -> int:
         cores = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call, unused-ignore]
         return max(1, min(cores // threads, most))
     if not 1 <= asked <= most:
-        raise ValueError(f"workers must be from 1 to the rows of a batch, {most}, but is {asked}")
+        raise ValueError(f"workers must be between 1 and the rows per batch, {most}, but is {asked}")
     return asked
 
 
 def _key(setup: _Setup, rows: int, *options: Any) -> str:
-    """Tell runs apart, by the first rows and the number of all."""
+    """Return the fingerprint of a run, from its options, its first rows and the number of rows."""
     columns, sample = (setup.columns.features, setup.columns.label), (setup.sample[0], *setup.sample[1])
     asked = (setup.keywords, rows, options)
     return fingerprint(_core.__version__, columns, setup.labels.names, *asked, sample, setup.vectors)
 
 
 class _Team:
-    """All workers, made anew from the last epoch's end when one of them dies."""
+    """All workers, recreated from the end of the last epoch when one of them dies."""
 
     def __init__(self, setup: _Setup, shares: list[Any], sizes: Any, shuffle: int, threads: int) -> None:
         self.shares, self.sizes, self.shuffle, self.threads = shares, sizes, shuffle, threads
-        # Once in the object store, for all workers.
+        # Stored once for all workers.
         self.setup = ray.put(setup)
         self.worker: Any = ray.remote(_Worker)
         self.size = len(shares)
         self.workers: list[Any] = []
 
     def make(self, state: bytes | None, at: int) -> Any:
-        # Spread over the nodes; workers hold no core that Ray needs for bringing lost rows back.
+        # Spread over the nodes; workers reserve no core that Ray needs to restore lost rows.
         worker = self.worker.options(scheduling_strategy="SPREAD")
         share, size = self.shares[at].iterator(), int(self.sizes[at])
         return worker.remote(self.setup, state, share, size, self.shuffle, self.threads)
 
     def epoch(self, epoch: int, steps: int, state: bytes | None, told: Progress) -> tuple[bytes, int]:
-        """Make one pass over all rows. Return where it leaves the model, and how many rows have no label."""
+        """Make one pass over all rows; return the state after it and the number of rows without a label."""
         done = told.done
         for retry in range(_RETRIES + 1):
             if not self.workers:
@@ -303,7 +303,7 @@ class _Team:
         return ray.get(workers[0].state.remote()), int(left_out)
 
     def end(self) -> None:
-        """Let go of the workers."""
+        """Kill the workers."""
         for worker in self.workers:
             ray.kill(worker)
         self.workers = []

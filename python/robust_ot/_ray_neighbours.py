@@ -1,4 +1,4 @@
-"""What Ray's workers do for the nearest few: neighbours of some measures, without most of the distances."""
+"""Ray tasks that find the nearest neighbors of some measures without most of the distances."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ from numpy.typing import NDArray
 from robust_ot import _core
 from robust_ot._ray_tasks import Checked, Measures, solve
 
-#: Measures that are one object in the store.
+#: Number of measures per object in the object store.
 PART = 64
-#: Bytes of all measures up to which a task keeps them all, laid out once.
+#: Total bytes of all measures up to which a task keeps them all, laid out once.
 _WHOLE = 1 << 28
-#: Objects of the store that a task holds at a time where it cannot keep them all, and those it asks for beforehand.
+#: A task that cannot keep all measures holds ``_HELD`` objects of the store at a time.
+#: It requests ``_AHEAD`` more in advance.
 _HELD, _AHEAD = 4, 2
-#: Candidates for one measure's neighbours that are bounded together, that are solved together once there are enough, and that
-#: choose the metric of the bounds; and how many times as many as are asked for the first are chosen from.
+#: ``_BATCH`` candidates for one measure's neighbors are bounded together.
+#: ``_FEW`` candidates are solved together once there are enough neighbors for a limit.
+#: ``_LIKE`` candidates determine the metric of the bounds.
+#: The first neighbors are chosen from ``_CHOICE`` times as many candidates as requested.
 _BATCH, _FEW, _LIKE, _CHOICE = 256, 2, 8, 4
 
 
 class Summary(NamedTuple):
-    """All measures in short: those that are none have neither."""
+    """A summary of all valid measures; invalid ones are left out."""
 
-    #: Indices of the measures.
+    #: Indices of the valid measures.
     sound: NDArray[np.int64]
-    #: Means of these, seen from the first point of all.
+    #: Their means, relative to the first point of the first of them.
     means: NDArray[np.float64]
     #: Entropies of their weights.
     entropies: NDArray[np.float64]
-    #: What points are laid out around.
+    #: The center around which points are laid out.
     centre: NDArray[np.float64]
 
     @classmethod
     def of(cls, measures: list[Checked]) -> Summary:
-        """Sum up."""
+        """Summarize the measures."""
         sound = [at for at, measure in enumerate(measures) if measure is not None]
         chosen = [measure for measure in measures if measure is not None]
         origin = chosen[0][0][0]
@@ -71,7 +74,7 @@ class _Parts(Mapping[int, Checked]):
     def __getitem__(self, index: int) -> Checked:
         part, at = divmod(index, PART)
         found = self.part(part)[at]
-        # A part stays in the store for as long as anything of it is in use.
+        # Copied, since a part stays in the store as long as any array of it is in use.
         return found if self.keep or found is None else (found[0].copy(), found[1].copy())
 
     def __iter__(self) -> Iterator[int]:
@@ -84,9 +87,9 @@ class _Parts(Mapping[int, Checked]):
 def find_neighbours(
     parts: list[Any], size: int, summary: Summary, rows: range, top_k: int, asked: tuple[Any, ...], how: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Find the nearest measures of some, of so many bytes in all.
+    """Find the nearest neighbors of the measures in ``rows``; ``size`` is the total number of bytes of all measures.
 
-    Return also how many distances and bounds that took, and what is wrong with measures that have a distance which cannot be
+    Also return the numbers of distances and bounds computed, and the error of each measure with a distance that cannot be
     computed.
     """
     _core.set_threads(1)
@@ -121,7 +124,7 @@ def find_neighbours(
 
 
 class _Means:
-    """Bounds by the difference of means: V of any plan is at least that of it, since variances only add to it."""
+    """Bounds from the difference of means: V of any plan is at least that of the means, since variances only add to it."""
 
     def __init__(self, summary: Summary, asked: tuple[Any, ...], how: tuple[Any, ...]) -> None:
         self.core, self.entropies, self.entropy = _core.Means(summary.means, asked), summary.entropies, float(how[0])
@@ -137,7 +140,7 @@ class _Means:
 
 
 class _Laid:
-    """Some measures, laid out for bounds."""
+    """Some measures, laid out for computing bounds."""
 
     def __init__(self, measures: Measures, summary: Summary, asked: tuple[Any, ...], how: tuple[Any, ...]) -> None:
         self.measures = {j: measure for j, measure in measures.items() if measure is not None}
@@ -146,12 +149,12 @@ class _Laid:
         self.core = _core.Layout(points, weights, summary.centre, asked, how) if points else None
 
     def screen(self, i: int, like: list[int]) -> _core.Screen:
-        """Return what distances from a measure are bounded with, under a metric that others choose."""
+        """Return a screen that bounds distances from a measure under the metric that the measures in ``like`` determine."""
         assert self.core is not None
         return self.core.screen(self.place[i], [self.place[j] for j in like])
 
     def bounds(self, screen: _core.Screen, some: list[int], limit: float) -> list[tuple[float, int]]:
-        """Return lower bounds of some distances, the least first."""
+        """Return lower bounds of some distances, the smallest first."""
         if self.core is None or not some:
             return []
         found = self.core.bounds(screen, [self.place[j] for j in some], limit)
@@ -159,7 +162,7 @@ class _Laid:
 
 
 class _Search:
-    """The nearest of one measure: a first few that are likely to be, then whatever can be nearer than the last of them."""
+    """The search for one measure's neighbors: first a few likely ones, then all that can be nearer than the last of them."""
 
     def __init__(
         self,
@@ -177,13 +180,13 @@ class _Search:
         self.wrong: str | None = None
 
     def likeliest(self) -> list[int]:
-        """Return all others, those with the least bounds by means first."""
+        """Return all other measures, those with the smallest bounds by means first."""
         others = [j for j in self.means.place if j != self.i]
         order = np.argsort(self.means.bounds(self.i, others), kind="stable")
         return [others[at] for at in order]
 
     def begin(self, laid: _Laid, likeliest: list[int]) -> None:
-        """Choose the metric of the bounds, and solve as many as give a first limit."""
+        """Choose the metric of the bounds, and solve enough candidates for a first limit."""
         self.own = laid.measures[self.i]
         self.screen = laid.screen(self.i, likeliest[:_LIKE])
         self.bounded += len(likeliest)
@@ -191,10 +194,10 @@ class _Search:
         self.take(laid, [j for _, j in waiting[: self.top_k]])
 
     def look(self, laid: _Laid, some: list[int]) -> None:
-        """Let those enter that are near enough."""
+        """Add the candidates that are near enough."""
         some = [j for j in some if j != self.i and self.wrong is None]
         near = [j for j, bound in zip(some, self.means.bounds(self.i, some), strict=True) if bound <= self.limit]
-        # What this row, or other rows of the task, have solved already.
+        # Pairs that this row or other rows of the task have already solved.
         self.take(laid, [j for j in near if self.pair(j) in self.known])
         near = [j for j in near if self.pair(j) not in self.known]
         self.bounded += len(near)
@@ -205,14 +208,14 @@ class _Search:
 
     @property
     def limit(self) -> float:
-        """What a distance must not be above to enter."""
+        """The largest distance that can still enter."""
         return self.best[-1][0] if len(self.best) == self.top_k else np.inf
 
     def pair(self, j: int) -> tuple[int, int]:
         return min(self.i, j), max(self.i, j)
 
     def take(self, laid: _Laid, some: list[int]) -> None:
-        """Solve what is not known yet, and keep the nearest."""
+        """Solve the pairs that are not known yet, and keep the nearest."""
         new = [pair for pair in map(self.pair, some) if pair not in self.known]
         if new:
             measures = {self.i: self.own, **{j: laid.measures[j] for j in some}}

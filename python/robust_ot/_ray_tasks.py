@@ -1,4 +1,4 @@
-"""What Ray's workers do for the full matrix: its tiles."""
+"""Ray tasks that solve the tiles of the full matrix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from robust_ot import _core
 
-#: Points and weights; None instead of a measure that is none.
+#: Points and weights, or None for an invalid measure.
 Checked = tuple[NDArray[np.float64], NDArray[np.float64]] | None
 Measures = Mapping[int, Checked]
 
@@ -18,7 +18,7 @@ Measures = Mapping[int, Checked]
 def solve_tile(
     first: list[Checked], second: list[Checked], rows: range, columns: range, asked: tuple[Any, ...], how: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Solve the pairs of one tile; of a tile on the diagonal, each once."""
+    """Solve the pairs of one tile; in a tile on the diagonal, each pair once."""
     measures = {**dict(zip(rows, first, strict=True)), **dict(zip(columns, second, strict=True))}
     pairs = [(i, j) for i in rows for j in columns if i <= j and measures[i] is not None and measures[j] is not None]
     values = np.full((len(rows), len(columns)), np.nan)
@@ -27,7 +27,7 @@ def solve_tile(
     try:
         found = solve(measures, pairs, asked, how)
     except ValueError:
-        # One pair spoils the batch; alone, each says what is wrong with it.
+        # One bad pair fails the whole batch; solved alone, each pair reports its own error.
         found, pairs, wrong = _one_by_one(measures, pairs, asked, how)
     for (i, j), value, bound in zip(pairs, found[0], found[1], strict=True):
         places = [(i - rows[0], j - columns[0])] + ([(j - rows[0], i - columns[0])] if rows == columns else [])
@@ -43,7 +43,7 @@ def solve(measures: Measures, pairs: list[tuple[int, int]], asked: tuple[Any, ..
 
 
 def _chosen(measures: Measures, pairs: list[tuple[int, int]]) -> tuple[list[Any], list[Any], list[tuple[int, int]]]:
-    """Return the measures of some pairs, and the pairs among those."""
+    """Return the measures of some pairs, and the pairs as indices into them."""
     used = sorted({i for pair in pairs for i in pair})
     place = {i: at for at, i in enumerate(used)}
     chosen = [measures[i] for i in used]

@@ -1,4 +1,4 @@
-"""What a robust distance comes to."""
+"""The solution of a robust distance problem."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from robust_ot import _core
 
-#: Entries of the metric in the notebook's table.
+#: Number of metric entries in the notebook's table.
 _SHOWN = 5
 
 
 class Solution:
     """A robust distance with its certificate: ``lower_bound`` ≤ W ≤ ``value``.
 
-    :func:`robust_ot.distance` makes it. It can be pickled, with its plan written out.
+    :func:`robust_ot.distance` returns it. It can be pickled, with its plan stored explicitly.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Solution:
 
     @property
     def value(self) -> float:
-        """Upper bound of the optimum; without entropy, what the plan costs under its worst metric."""
+        """Upper bound of the optimum; without entropy, the cost of the plan under its worst metric."""
         return self._core.numbers[0]
 
     @property
@@ -56,12 +56,12 @@ class Solution:
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a part of the transport cost; converged means at most ``tol``."""
+        """The gap relative to the transport cost; at most ``tol`` if converged."""
         return self._core.numbers[3]
 
     @property
     def transport_cost(self) -> float:
-        """What the plan costs under the worst metric, without penalty or entropy."""
+        """The cost of the plan under the worst metric, without penalty or entropy."""
         return self._core.numbers[4]
 
     @property
@@ -76,22 +76,22 @@ class Solution:
 
     @property
     def device(self) -> str:
-        """What it was solved on: ``cpu``, or a card by its name."""
+        """The device that solved it: ``cpu``, or the name of a GPU."""
         return self._core.device
 
     @property
     def n_iter(self) -> int:
-        """Frank-Wolfe iterations."""
+        """Number of Frank-Wolfe iterations."""
         return self._core.counts[0]
 
     @property
     def oracle_calls(self) -> int:
-        """Plain transport problems solved."""
+        """Number of plain transport problems solved."""
         return self._core.counts[1]
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of source and target points."""
+        """Numbers of source and target points."""
         return (self._core.counts[2], self._core.counts[3])
 
     @property
@@ -111,7 +111,7 @@ class Solution:
 
     @property
     def feature_weights(self) -> NDArray[np.float64]:
-        """What the worst metric gives to every feature: the diagonal entry of its group."""
+        """The weight of every feature in the worst metric: the diagonal entry of its group."""
         return np.diag(self.metric)[self.groups]
 
     @property
@@ -121,7 +121,7 @@ class Solution:
 
     @property
     def history(self) -> NDArray[np.float64]:
-        """One row an iteration: value and lower bound after it."""
+        """One row per iteration: value and lower bound after it."""
         return np.array([row[1:] for row in self._core.history], dtype=np.float64).reshape(-1, 2)
 
     def plan(self) -> NDArray[np.float64]:

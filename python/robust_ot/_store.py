@@ -1,4 +1,4 @@
-"""Matrices on disk, filled block by block, with a manifest and a journal that say which blocks are there."""
+"""Matrices on disk, filled block by block, with a manifest and a journal of the finished blocks."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from numpy.typing import NDArray
 
 try:
     import fcntl
-except ImportError:  # Not on Windows, where nothing keeps two runs apart.
+except ImportError:  # Not on Windows, where two runs in one folder go undetected.
     fcntl = None  # type: ignore[assignment, unused-ignore]
 
 _VERSION = 2
 _MANIFEST = "manifest.json"
-#: A line for every block that was finished after the manifest was written: as long as a run is, a block costs one line.
+#: One line per block finished since the manifest was written; a block costs one line however long the run is.
 _JOURNAL = "journal.jsonl"
-#: Locked for as long as a run is at work in the folder.
+#: Locked while a run uses the folder.
 _LOCK = "lock"
 
 
 class Store:
     """Arrays that outlive the process that fills them; without a folder, arrays in memory.
 
-    A block counts once its numbers are on disk and its line in the journal is: whoever dies in between does that block again.
-    The manifest, replaced in one piece, takes the journal in when the store is closed.
+    A block counts once its numbers and its line in the journal are on disk; a run that dies in between repeats the block.
+    When the store is closed, the journal is merged into the manifest, which is replaced atomically.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, key: str, arrays: dict[str, tuple[tuple[int, int], Any]]) -> None:
@@ -53,22 +53,22 @@ class Store:
             raise
 
     def _open(self, arrays: dict[str, tuple[tuple[int, int], Any]]) -> None:
-        """Take the folder, and go on with what is in it."""
+        """Lock the folder, and continue with its contents."""
         assert self.folder is not None
         if fcntl is not None:
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise ValueError(f"out must be the folder of one run, but another one is at work in {self.folder}") from None
+                raise ValueError(f"out must be the folder of one run, but another run is using {self.folder}") from None
         path = self.folder / _MANIFEST
         if path.exists():
             found, self.done, self.notes = recorded(self.folder)
             if found != (_VERSION, self.key):
-                raise ValueError(f"out must be a new folder or one of the same data and options, but {path} is of another run")
+                raise ValueError(f"out must be new or a folder of the same data and options, but {path} is from another run")
         else:
             for name, (shape, dtype) in arrays.items():
                 self._create(name, shape, dtype)
-        # A line that was cut off by a crash goes with the journal.
+        # This also discards a line that a crash cut off.
         self._write_manifest()
         self._journal = os.open(self.folder / _JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._noted = self.notes
@@ -82,7 +82,7 @@ class Store:
         return self.folder / f"{name}.npy"
 
     def _create(self, name: str, shape: tuple[int, int], dtype: Any) -> None:
-        """Make a file of its full size, so that a disk that is too small says so before any work."""
+        """Create a file at its full size, so that a full disk is reported before any work."""
         path = self._path(name)
         try:
             np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape).flush()
@@ -91,18 +91,18 @@ class Store:
                     os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
         except OSError as error:
             path.unlink(missing_ok=True)
-            what = f"{error.strerror}: no file of {shape[0]} × {shape[1]} numbers could be made"
+            what = f"{error.strerror}: cannot create a file of {shape[0]} × {shape[1]} numbers"
             raise OSError(error.errno, what, str(path)) from None
 
     def _write_manifest(self) -> None:
-        """Write all that is known into the manifest, and begin a new journal."""
+        """Write all records to the manifest, and start a new journal."""
         assert self.folder is not None
         text = json.dumps({"version": _VERSION, "key": self.key, "done": sorted(self.done), "notes": self.notes})
         self._write(_MANIFEST, text.encode())
         (self.folder / _JOURNAL).unlink(missing_ok=True)
 
     def _write(self, name: str, data: bytes) -> None:
-        """Write a whole file, or none."""
+        """Write a file atomically."""
         if self.folder is None:
             return
         unfinished = self.folder / f"{name}.{os.getpid()}"
@@ -117,14 +117,14 @@ class Store:
             raise
 
     def keep(self, note: str, name: str, data: bytes) -> None:
-        """Write a file that the next commit names in a note; the one it named before goes then."""
+        """Write a file that the next commit names in a note; the commit then removes the one named before."""
         self._write(name, data)
         if self.folder is not None and note in self.notes:
             self._outdated.append(self.folder / self.notes[note])
         self.notes = {**self.notes, note: name}
 
     def read(self, name: str) -> bytes:
-        """Return a file that was kept."""
+        """Return the contents of a kept file."""
         assert self.folder is not None
         return (self.folder / name).read_bytes()
 
@@ -143,7 +143,7 @@ class Store:
             left, place = left[written:], place + written
 
     def commit(self, block: str) -> None:
-        """Count a block whose numbers have been written."""
+        """Record a block whose numbers have been written."""
         self.done.add(block)
         if self.folder is None:
             return
@@ -161,14 +161,14 @@ class Store:
         self._outdated = []
 
     def array(self, name: str) -> NDArray[Any]:
-        """Return an array; one on disk is mapped, not read."""
+        """Return an array; one on disk is memory-mapped, not read."""
         if self.folder is None:
             return self._memory[name]
         mapped: NDArray[Any] = np.load(self._path(name), mmap_mode="r")
         return mapped
 
     def close(self) -> None:
-        """Let go of the files; what the journal says is in the manifest then."""
+        """Close the files and merge the journal into the manifest."""
         for file, _ in self._files.values():
             os.close(file)
         self._files = {}
@@ -182,7 +182,7 @@ class Store:
 
 
 def fingerprint(*parts: Any) -> str:
-    """Tell apart whatever differs in a number, a file's contents, or in what there is."""
+    """Return a digest that differs whenever numbers, contents of files or the structure of the parts differ."""
     digest = hashlib.sha256()
     _feed(digest, parts)
     return digest.hexdigest()
@@ -207,7 +207,7 @@ def _feed(digest: Any, value: Any) -> None:
 
 
 def recorded(folder: Path) -> tuple[tuple[int, str], set[str], dict[str, Any]]:
-    """Return version and key of a run, the blocks that are done, and notes, from manifest and journal."""
+    """Return version and key of a run, its finished blocks and its notes, from manifest and journal."""
     found = json.loads((folder / _MANIFEST).read_text())
     done, notes = set(found["done"]), found["notes"]
     journal = folder / _JOURNAL

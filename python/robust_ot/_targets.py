@@ -1,4 +1,4 @@
-"""True labels in every form they come in."""
+"""Conversion of true labels from every accepted form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Targets = tuple[NDArray[np.int64], NDArray[np.int64]]
 def as_targets(y: Any, labels: int | None = None, name: str = "y") -> Targets:
     """Return starts and indices: row i has the labels ``indices[starts[i]:starts[i + 1]]``.
 
-    ``y`` is one class index a row, a 0/1 matrix (dense or sparse), or a list of label indices for every row.
+    ``y`` is one class index per row, a 0/1 matrix (dense or sparse), or a list of label indices per row.
     """
     if hasattr(y, "tocsr"):
         matrix = y.tocsr(copy=True)
@@ -23,7 +23,7 @@ def as_targets(y: Any, labels: int | None = None, name: str = "y") -> Targets:
         _check_binary(matrix.data, name)
         return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
     if y is None or not hasattr(y, "__len__"):
-        raise ValueError(f"{name} must be labels of every row, but is {y!r}")
+        raise ValueError(f"{name} must be the labels of every row, but is {y!r}")
     if not hasattr(y, "__array__") and len(y) > 0 and all(_is_row(row) for row in y) and not _is_binary_rows(y, labels):
         return _from_lists(y, name)
     array = np.asarray(y)
@@ -46,11 +46,11 @@ def _is_row(row: Any) -> bool:
 
 
 def _is_binary_rows(y: Any, labels: int | None) -> bool:
-    """Whether rows are those of a 0/1 matrix rather than lists of indices."""
+    """Whether the rows form a 0/1 matrix rather than lists of indices."""
     width = {len(row) for row in y}
     if len(width) != 1 or any(isinstance(row, (set, frozenset)) for row in y):
         return False
-    # Without the number of labels two forms may look alike; then a matrix has more than one column.
+    # Without the number of labels the two forms may look alike; a matrix must then have more than one column.
     return width == {labels} if labels is not None else width != {1} and all(v in (0, 1) for row in y for v in row)
 
 
@@ -64,7 +64,7 @@ def _from_lists(y: Any, name: str) -> Targets:
 
 def _check_width(shape: tuple[int, ...], labels: int | None, name: str) -> None:
     if labels is not None and shape[1] != labels:
-        raise ValueError(f"{name} must have one column a label, {labels}, but has shape {shape}")
+        raise ValueError(f"{name} must have one column per label, {labels}, but has shape {shape}")
 
 
 def _check_binary(values: NDArray[Any], name: str) -> None:

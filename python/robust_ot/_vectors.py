@@ -21,12 +21,12 @@ def read_vec(path: Path, words: Iterable[str] | None = None) -> dict[str, NDArra
     path : path
         The file.
     words : iterable of str, optional
-        The words to read; of a large file a few are read much faster than all.
+        The words to read; a few words of a large file are read much faster than all.
 
     Returns
     -------
     dict
-        Word to vector, in the order of the file, or of ``words``; words that are not there are left out.
+        Word to vector, in the order of the file or of ``words``; missing words are left out.
 
     Examples
     --------
@@ -38,28 +38,28 @@ def read_vec(path: Path, words: Iterable[str] | None = None) -> dict[str, NDArra
     """
     found: dict[str, NDArray[np.float64]] = {}
     for word, vector in _core.read_vec(os.fspath(path), None if words is None else list(words)):
-        # Of a repeated word the first vector counts.
+        # The first vector of a repeated word counts.
         found.setdefault(word, vector)
     return found
 
 
 def label_vectors(path: Path, names: Iterable[str]) -> tuple[NDArray[np.float64], list[str]]:
-    r"""Read one vector a label name, looked up as ``rot train`` does.
+    r"""Read one vector per label name, looked up as in ``rot train``.
 
-    A name is looked up as it is, with ``_`` for spaces, in lower case, without a prefix that all names share, and at last as
-    the average of its words.
+    A name is looked up as it is, with ``_`` for spaces, in lower case, without a prefix that all names share, and finally
+    as the average of its words.
 
     Parameters
     ----------
     path : path
-        Word vectors in text form, or ``.npy`` with one row a label.
+        Word vectors in text form, or ``.npy`` with one row per label.
     names : iterable of str
         The labels.
 
     Returns
     -------
     vectors : ndarray of shape (L, d)
-        One row a label, zero where there is none.
+        One row per label, zero for labels without a vector.
     missing : list of str
         The labels without a vector.
 

@@ -1,4 +1,4 @@
-"""The warning of a result that is less accurate than was asked for."""
+"""The warning for a result that is less accurate than requested."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ConvergenceWarning(UserWarning):
     Attributes
     ----------
     gap : float
-        How far it got: the relative gap of a robust distance, or the marginal error of Sinkhorn.
+        The accuracy reached: the relative gap of a robust distance, or the marginal error of Sinkhorn.
     """
 
     def __init__(self, message: str, gap: float = float("nan")) -> None:
@@ -22,7 +22,7 @@ class ConvergenceWarning(UserWarning):
 
 
 def warn_unconverged(message: str, gap: float) -> None:
-    """Warn where the code that called this package stands."""
+    """Warn at the line that called this package."""
     level = 1
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("robust_ot."):

@@ -1,6 +1,6 @@
 """Distances among very many measures, on a Ray cluster; needs ``pip install robust-ot[ray]``.
 
-The numbers are those of :func:`robust_ot.pairwise`, to the last bit.
+The results equal those of :func:`robust_ot.pairwise`, bit for bit.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 __all__ = ["AllDistances", "Neighbours", "fit", "nearest", "pairwise"]
 
-#: A worker that is killed, or whose node is, costs a task one of these.
+#: Maximum number of retries per task; a killed worker or a lost node costs one.
 _RETRIES = 20
-#: Seconds between two looks at how many cores there are.
+#: Seconds between two counts of the available cores.
 _COUNTED = 1.0
-#: Bytes that a pair may take where nothing is said: the same on every node, so that none solves it in another way.
+#: Default memory per pair in bytes: the same on every node, so that all nodes solve a pair in the same way.
 _MEMORY = 1 << 28
-#: Measures along the side of a tile where nothing is said: at least so many, and so many tiles a side at most, since one driver
-#: writes them all.
+#: By default, a tile has at least ``_SIDE`` measures along its side.
+#: The matrix has at most ``_SIDES`` tiles per side, since one driver writes them all.
 _SIDE, _SIDES = 64, 800
 
 
@@ -53,13 +53,13 @@ class AllDistances(Distances):
     Attributes
     ----------
     matrix, lower_bounds : ndarray of shape (n, n)
-        As in :class:`robust_ot.Distances`; NaN where there is no distance. With ``out`` they are mapped from disk.
+        As in :class:`robust_ot.Distances`; NaN where there is no distance. With ``out`` they are memory-mapped from disk.
     relative_gap : float
-        The widest relative gap of a pair.
+        The widest relative gap of any pair.
     unfinished : int
-        Pairs that did not converge.
+        Number of pairs that did not converge.
     failed : dict
-        What was wrong, by the index of a measure, or ``i, j`` of a pair, as text.
+        Error messages, keyed by the index of a measure or the ``i, j`` of a pair, as text.
     """
 
     failed: dict[str, str]
@@ -67,23 +67,23 @@ class AllDistances(Distances):
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The nearest measures of every measure.
+    """The nearest neighbors of every measure.
 
     Attributes
     ----------
     indices : ndarray of shape (n, k)
-        The nearest, the nearest first, itself left out; −1 for a measure that is none, or that has a distance which cannot be
-        computed.
+        The neighbors, the nearest first, without the measure itself; −1 for a measure that is invalid or has a distance that
+        cannot be computed.
     distances : ndarray of shape (n, k)
         Their distances.
     solved : int
-        Distances that were solved for; the bounds left out the others.
+        Number of distances solved; the bounds excluded the others.
     bounds : int
-        Pairs that were bounded by potentials, one order at a time.
+        Number of ordered pairs that were bounded by potentials.
     pairs : int
-        Distances that a full matrix would have needed.
+        Number of distances that a full matrix would have needed.
     failed : dict
-        What was wrong, by the index of a measure, as text.
+        Error messages, keyed by the index of a measure, as text.
     """
 
     indices: NDArray[np.int64]
@@ -117,26 +117,26 @@ def pairwise(
 ) -> AllDistances:
     """Compute all robust distances among many measures on a Ray cluster.
 
-    The matrix is cut into tiles, each a Ray task on one core. A tile whose worker or node dies is done again elsewhere.
+    The matrix is cut into tiles, each a Ray task on one core. A tile whose worker or node dies is solved again elsewhere.
 
     Parameters
     ----------
     measures : sequence of array-like or of (points, weights)
-        Points, one a row, with equal weights or their own. One that is no measure is named in ``failed``, and the rest is
+        Points, one per row, with uniform weights or their own. An invalid measure is reported in ``failed``, and the rest is
         finished.
     metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter
         As for :func:`robust_ot.distance`.
     memory : int or str, optional
-        As for :func:`robust_ot.distance`; 256 MB without it, whatever a node has.
+        As for :func:`robust_ot.distance`; 256 MB by default, whatever memory a node has.
     out : path, optional
-        A folder for the matrices (``distances.npy``, ``lower_bounds.npy``) and a manifest. A run that died, its driver
-        included, continues there with the tiles that are missing.
+        A folder for the matrices (``distances.npy``, ``lower_bounds.npy``) and a manifest. A run that died, even with
+        its driver, continues there with the missing tiles.
     tile : int, optional
-        Measures along the side of a tile; without it 64, or more where that would be more than 800 tiles a side.
+        Number of measures along the side of a tile; by default 64, or more if that gave more than 800 tiles per side.
     ray_address : str, optional
-        The cluster; without it, one that runs already, or one on this machine.
+        The cluster; by default one that is already running, or one on this machine.
     progress : bool
-        Whether to say on standard error how far it is, how fast, and how long it will take.
+        Whether to report progress, rate and remaining time on standard error.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def pairwise(
     told.start(sum(_pairs_in(*blocks[name]) for name in store.done))
     try:
         connect(ray_address)
-        # Each measure is once in the object store, with those it shares tiles with.
+        # Each measure is stored once, together with those it shares tiles with.
         parts = {i: ray.put(checked[i : i + tile]) for i in edges}
         todo = (
             (name, (solve_tile, parts[rows[0]], parts[columns[0]], rows, columns, asked, how))
@@ -217,17 +217,17 @@ def nearest(
     ray_address: str | None = None,
     progress: bool = True,
 ) -> Neighbours:
-    """Find the nearest measures of every measure on a Ray cluster, without the full matrix.
+    """Find the nearest neighbors of every measure on a Ray cluster, without the full matrix.
 
-    Two lower bounds leave out pairs that cannot enter: the distance of the means, and the value of potentials that a few cheap
-    steps find under one metric. The result is that of sorting the full matrix.
+    Two lower bounds exclude pairs that cannot enter: the distance of the means, and the value of potentials that a few cheap
+    steps find under one metric. The result is the same as sorting the full matrix.
 
     Parameters
     ----------
     measures : sequence of array-like or of (points, weights)
         As for :func:`pairwise`.
     top_k : int
-        How many neighbours of each.
+        Number of neighbors per measure.
     metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter
         As for :func:`robust_ot.distance`.
     memory
@@ -235,14 +235,14 @@ def nearest(
     out : path, optional
         A folder for ``indices.npy``, ``distances.npy`` and a manifest; a run that died continues there.
     block : int
-        Measures whose neighbours one task finds.
+        Number of measures whose neighbors one task finds.
     ray_address, progress
         As for :func:`pairwise`.
 
     Returns
     -------
     Neighbours
-        Indices and distances, and how many solves they took.
+        Indices and distances, and the number of solves they took.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def nearest(
     n, sound = len(checked), sum(measure is not None for measure in checked)
     if sound < 2:
         raise ValueError(
-            f"measures must be at least 2, but {sound} of {n} are; the first that is not: {next(iter(failed.values()))}"
+            f"at least 2 measures must be valid, but {sound} of {n} are; the first error: {next(iter(failed.values()))}"
         )
     if not 1 <= top_k < sound:
         raise ValueError(f"top_k must be from 1 to one less than the {sound} measures, but is {top_k}")
@@ -312,40 +312,40 @@ def fit(
 ) -> RobustOTClassifier:
     """Train a classifier on a Ray dataset that need not fit on one machine.
 
-    Every worker has a share of the rows and a replica of the model. In each step it finds the slopes of its part of the batch;
-    their sum, the same on every worker, is the step that one process would make with the whole batch. Rows stay in the object
-    store of the cluster, which spills to disk. When a worker or its node dies, the epoch is begun again with the weights it
-    began with. The same data, options and number of workers give the same model, bit for bit.
+    Every worker has a share of the rows and a replica of the model. In each step it computes the gradient of its part of the
+    batch; the sum, the same on every worker, gives the step that one process would take with the whole batch. Rows stay in
+    the object store of the cluster, which spills to disk. When a worker or its node dies, the epoch restarts with the
+    weights it began with. The same data, options and number of workers give the same model, bit for bit.
 
     Parameters
     ----------
     classifier : RobustOTClassifier
-        What to train; its ``batch`` is that of all workers together. ``standardize``, ``geometry='rows'``,
-        ``target_geometry='rows'``, a ``target_metric`` other than ``'w2'`` and ``validation`` need all rows in one place and
-        are refused.
+        The classifier to train; its ``batch`` is that of all workers together. ``standardize``,
+        ``geometry='rows'``, ``target_geometry='rows'``, a ``target_metric`` other than ``'w2'`` and ``validation`` need all
+        rows in one place and are refused.
     data : ray.data.Dataset
         The rows.
     label : str or sequence of str
         The column of classes, or of 0/1 vectors, or the columns of a 0/1 matrix.
     features : str or sequence of str, optional
-        The columns of features, numbers or vectors of numbers; all others without it.
+        The columns of features, numbers or vectors of numbers; by default all other columns.
     classes : array-like, optional
-        All classes there are, or the names of the labels of a 0/1 matrix; classes are looked for in the data without it.
+        All classes, or the names of the labels of a 0/1 matrix; by default, classes are collected from the data.
     workers : int, optional
-        How many; one for every ``threads`` cores of the cluster without it.
+        Number of workers; by default one per ``threads`` cores of the cluster.
     threads : int
-        Threads a worker.
+        Threads per worker.
     shuffle : int
-        Rows that are shuffled together on a worker, anew in every epoch; 0 keeps their order.
+        Number of rows that are shuffled together on a worker, anew in every epoch; 0 keeps their order.
     out : path, optional
-        A folder for the model's state after every epoch; a run that died, its driver included, continues there.
+        A folder for the model's state after every epoch; a run that died, even with its driver, continues there.
     ray_address, progress
         As for :func:`pairwise`.
 
     Returns
     -------
     RobustOTClassifier
-        The classifier, fitted; :meth:`~robust_ot.RobustOTClassifier.partial_fit` goes on from there.
+        The fitted classifier; :meth:`~robust_ot.RobustOTClassifier.partial_fit` continues from there.
 
     Examples
     --------
@@ -371,7 +371,7 @@ def fit(
 
 
 def _check(measures: Sequence[MeasureLike]) -> tuple[list[Checked], dict[str, str]]:
-    """Return points and weights of every measure, and what is wrong with those that are none."""
+    """Return points and weights of every measure, and the errors of invalid ones."""
     checked: list[Checked] = []
     failed: dict[str, str] = {}
     width: int | None = None
@@ -395,12 +395,12 @@ def _check(measures: Sequence[MeasureLike]) -> tuple[list[Checked], dict[str, st
 
 @functools.cache
 def _remote(work: Callable[..., Any]) -> Any:
-    """Make a function a task, once: every time it is made one, the cluster keeps another copy of it."""
+    """Turn a function into a task, once: the cluster keeps a copy of every task that is made."""
     return ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
 
 
 def _run(todo: Iterator[tuple[str, tuple[Any, ...]]]) -> Iterator[tuple[str, Any]]:
-    """Run tasks, twice as many at a time as there are cores, and yield what they give as it comes."""
+    """Run tasks, twice as many at a time as there are cores, and yield their results as they arrive."""
     flying: dict[Any, str] = {}
     more, limit, counted = True, 0, -np.inf
     try:
@@ -422,7 +422,7 @@ def _run(todo: Iterator[tuple[str, tuple[Any, ...]]]) -> Iterator[tuple[str, Any
             for reference in ready:
                 yield flying.pop(reference), ray.get(reference)
     finally:
-        # What an error or an interrupt leaves behind would be in the way of the next run.
+        # Tasks left behind by an error or an interrupt would delay the next run.
         for reference in flying:
             ray.cancel(reference)
 

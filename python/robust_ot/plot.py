@@ -1,6 +1,6 @@
-"""Pictures of metrics, plans, losses and learning; needs matplotlib.
+"""Plots of metrics, plans, losses and learning curves; needs matplotlib.
 
-Every function draws into ``ax``, or into axes of its own, and returns the axes.
+Every function draws into ``ax``, or into new axes, and returns the axes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["learning_curves", "metric_heatmap", "plan", "simplex_contours"]
 
 
 def metric_heatmap(metric: Solution | ArrayLike, names: Sequence[str] | None = None, ax: Any = None) -> Any:
-    """Draw a metric as a matrix of colours: features that weigh, and pairs that count together or against each other.
+    """Draw a metric as a heatmap: features with weight, and pairs that count together or against each other.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def metric_heatmap(metric: Solution | ArrayLike, names: Sequence[str] | None = N
     Returns
     -------
     Axes
-        What was drawn into.
+        The axes drawn into.
     """
     matrix = metric.metric if isinstance(metric, Solution) else np.asarray(metric, dtype=np.float64)
     ax = _axes(ax)
@@ -50,7 +50,7 @@ def metric_heatmap(metric: Solution | ArrayLike, names: Sequence[str] | None = N
 
 
 def plan(solution: Solution, X: ArrayLike, Y: ArrayLike, ax: Any = None, largest: int = 500) -> Any:
-    """Draw the plan as lines between points, in the two directions that the worst metric weighs most.
+    """Draw the plan as lines between points, in the two directions to which the worst metric gives the most weight.
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ def plan(solution: Solution, X: ArrayLike, Y: ArrayLike, ax: Any = None, largest
     ax : matplotlib Axes, optional
         Where to draw.
     largest : int
-        Only so many of the heaviest flows are drawn.
+        Maximum number of flows to draw, the heaviest first.
 
     Returns
     -------
     Axes
-        What was drawn into.
+        The axes drawn into.
     """
     from matplotlib.collections import LineCollection
 
@@ -97,12 +97,12 @@ def simplex_contours(
     resolution: int = 80,
     **loss: Any,
 ) -> Any:
-    """Draw the loss of every prediction over three labels, its largest value being one.
+    """Draw the loss of every prediction over three labels, scaled to a maximum of one.
 
     Parameters
     ----------
     label_vectors : array-like of shape (3, d)
-        One vector a label.
+        One vector per label.
     truth : int
         The true label.
     names : sequence of str, optional
@@ -110,14 +110,14 @@ def simplex_contours(
     ax : matplotlib Axes, optional
         Where to draw.
     resolution : int
-        Predictions along a side.
+        Number of predictions along a side.
     **loss
         As for :func:`robust_ot.loss_gradient`.
 
     Returns
     -------
     Axes
-        What was drawn into.
+        The axes drawn into.
     """
     ticks = np.arange(resolution + 1) / resolution
     grid = np.array([(p, q, 1 - p - q) for p in ticks for q in ticks if p + q <= 1 + 1e-9])
@@ -160,7 +160,7 @@ def learning_curves(history: Any, ax: Any = None) -> Any:
     Returns
     -------
     Axes
-        What was drawn into; the AUC has axes of its own on the right.
+        The axes drawn into; the AUC has its own axes on the right.
     """
     epochs = getattr(history, "history_", history)
     ax = _axes(ax)
@@ -182,7 +182,7 @@ def _directions(solution: Solution, features: int) -> NDArray[np.float64]:
     for group in range(len(metric)):
         members = np.flatnonzero(groups == group)
         slots[members] = np.arange(len(members))
-    # M = B ⊗ I: features of two groups meet where they have the same place in their group.
+    # M = B ⊗ I: features of two groups interact if they have the same position in their groups.
     whole = metric[np.ix_(groups, groups)] * (slots[:, None] == slots[None, :])
     values, vectors = np.linalg.eigh(whole)
     found: NDArray[np.float64] = vectors[:, np.argsort(-np.abs(values))[:2]]

@@ -1,4 +1,4 @@
-"""Networks trained with the robust loss on a Ray cluster, by torch's DistributedDataParallel under Ray Train.
+"""Training of networks with the robust loss on a Ray cluster, by torch's DistributedDataParallel under Ray Train.
 
 Needs ``pip install robust-ot[ray,torch]``.
 """
@@ -20,7 +20,7 @@ except ImportError as error:
 
 __all__ = ["load_checkpoint", "torch_trainer"]
 
-#: The file of a checkpoint.
+#: Name of the file in a checkpoint.
 _FILE = "state.pt"
 
 
@@ -42,38 +42,38 @@ def torch_trainer(
 ) -> ray.train.torch.TorchTrainer:
     """Prepare the training of a network on a Ray dataset; ``.fit()`` runs it.
 
-    Every worker has a share of the rows and a replica of the network, and gradients are averaged by gloo, or by nccl on cards.
-    With a loss that is a mean over rows, as :class:`robust_ot.torch.RobustOTLoss` is by default, a step is that of one process
-    with the whole batch. Shares are equally long: rows that do not divide, fewer than there are workers, are left out. After
-    every epoch, network and optimiser are saved through Ray, with the loss as a metric; a run that failed, or another one of
-    the same name, goes on from the last of these checkpoints.
+    Every worker has a share of the rows and a replica of the network; gradients are averaged by gloo, or by nccl on GPUs.
+    With a loss that is a mean over rows, as :class:`robust_ot.torch.RobustOTLoss` is by default, a step equals that of one
+    process with the whole batch. Shares have equal length: remaining rows, fewer than there are workers, are left out. After
+    every epoch, network and optimizer are saved through Ray, with the loss as a metric; a failed run, or another run of the
+    same name, continues from the last checkpoint.
 
     Parameters
     ----------
     model : Module, or callable that makes one
         The network, from rows of features to what the loss takes.
     loss : Module or callable
-        Of the network's output and the labels; its mean over the rows.
+        The loss of the network's output and the labels, averaged over rows.
     data : ray.data.Dataset
         The rows.
     features, label : str
         The columns of feature vectors, and of classes or 0/1 vectors.
     batch : int
-        Rows a step of all workers together; a multiple of ``workers``.
+        Rows per step of all workers together; a multiple of ``workers``.
     epochs : int
         Passes over the data.
     optimizer : callable
-        Makes the optimiser from the parameters, such as ``functools.partial(torch.optim.SGD, lr=0.1)``.
+        Makes the optimizer from the parameters, such as ``functools.partial(torch.optim.SGD, lr=0.1)``.
     shuffle : int
-        Rows that are shuffled together on a worker, anew in every epoch; 0 keeps their order.
+        Number of rows that are shuffled together on a worker, anew in every epoch; 0 keeps their order.
     seed : int
-        Of that order, and of torch on every worker.
+        Seed of the shuffling, and of torch on every worker.
     workers : int
-        How many.
+        Number of workers.
     use_gpu : bool
-        Whether each has a card.
+        Whether each worker has a GPU.
     run_config : ray.train.RunConfig, optional
-        Where checkpoints are kept, how many failures are survived, and the like.
+        Where checkpoints are kept, how many failures are tolerated, and so on.
 
     Returns
     -------
@@ -116,12 +116,12 @@ def torch_trainer(
 
 
 def load_checkpoint(checkpoint: Any, model: nn.Module) -> nn.Module:
-    """Give a network the weights of a checkpoint.
+    """Load the weights of a checkpoint into a network.
 
     Parameters
     ----------
     checkpoint : ray.train.Checkpoint
-        Of the result of a trainer.
+        The checkpoint of a trainer's result.
     model : Module
         A network of the same shape.
 
@@ -141,7 +141,7 @@ def _read(checkpoint: Any) -> dict[str, Any]:
 
 
 def _train(config: dict[str, Any]) -> None:
-    """Run on every worker."""
+    """Train on one worker; runs on every worker."""
     context, device = ray.train.get_context(), ray.train.torch.get_device()
     torch.manual_seed(config["seed"])
     given = config["model"]
@@ -162,7 +162,7 @@ def _train(config: dict[str, Any]) -> None:
         if config["shuffle"]:
             shuffle = {"local_shuffle_buffer_size": max(config["shuffle"], config["batch"])}
             shuffle["local_shuffle_seed"] = (config["seed"] + 1_000_003 * epoch) % 2**31
-        # Σ of losses and of rows, for the mean over all workers.
+        # Sums of losses and of rows, for the mean over all workers.
         total = torch.zeros(2, dtype=torch.float64, device=device)
         for rows in shard.iter_torch_batches(batch_size=config["batch"], device=device, **shuffle):
             optimizer.zero_grad()

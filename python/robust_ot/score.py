@@ -1,6 +1,6 @@
-"""How good predictions are: by rank, by the best few, and by how near the mistakes are to the truth.
+"""Scores of predictions: by rank, by the best few labels, and by how close the mistakes are to the truth.
 
-``truth`` is one class index a row, a 0/1 matrix (dense or sparse), or a list of label indices a row, everywhere.
+In every function, ``truth`` is one class index per row, a 0/1 matrix (dense or sparse), or a list of label indices per row.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def auc(truth: Any, scores: ArrayLike) -> float:
     truth : array-like
         True labels.
     scores : array-like of shape (n, L)
-        The larger, the likelier.
+        Larger means more likely.
 
     Returns
     -------
     float
-        NaN when no label can be counted.
+        NaN if no label qualifies.
 
     Examples
     --------
@@ -48,12 +48,12 @@ def mean_average_precision(truth: Any, scores: ArrayLike) -> float:
     truth : array-like
         True labels.
     scores : array-like of shape (n, L)
-        The larger, the likelier.
+        Larger means more likely.
 
     Returns
     -------
     float
-        NaN when no label can be counted.
+        NaN if no label qualifies.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def accuracy(truth: Any, scores: ArrayLike) -> float:
     truth : array-like
         True labels.
     scores : array-like of shape (n, L)
-        The larger, the likelier.
+        Larger means more likely.
 
     Returns
     -------
@@ -96,9 +96,9 @@ def precision_at(truth: Any, scores: ArrayLike, k: int) -> float:
     truth : array-like
         True labels.
     scores : array-like of shape (n, L)
-        The larger, the likelier; among ties the first are the best.
+        Larger means more likely; among ties, the first labels rank best.
     k : int
-        How many labels count.
+        Number of labels that count.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def precision_at(truth: Any, scores: ArrayLike, k: int) -> float:
 
 
 def expected_cost(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike) -> float:
-    """Compute what the whole prediction costs: squared distances to the nearest true label, weighted by probability.
+    """Compute the cost of the whole prediction: squared distances to the nearest true label, weighted by probability.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def expected_cost(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike
     probabilities : array-like of shape (n, L)
         Predictions.
     label_vectors : array-like of shape (L, d)
-        One vector a label.
+        One vector per label.
 
     Returns
     -------
@@ -148,11 +148,11 @@ def top_cost(truth: Any, scores: ArrayLike, label_vectors: ArrayLike, k: int = 1
     truth : array-like
         True labels.
     scores : array-like of shape (n, L)
-        The larger, the likelier.
+        Larger means more likely.
     label_vectors : array-like of shape (L, d)
-        One vector a label.
+        One vector per label.
     k : int
-        How many labels count.
+        Number of labels that count.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def top_cost(truth: Any, scores: ArrayLike, label_vectors: ArrayLike, k: int = 1
 
 
 def all_scores(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike | None = None) -> dict[str, float | None]:
-    """Compute all scores that ``rot evaluate`` gives.
+    """Compute all scores that ``rot evaluate`` reports.
 
     Parameters
     ----------
@@ -180,13 +180,13 @@ def all_scores(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike | 
     probabilities : array-like of shape (n, L)
         Predictions.
     label_vectors : array-like of shape (L, d), optional
-        One vector a label, for the semantic cost.
+        One vector per label, for the semantic cost.
 
     Returns
     -------
     dict
-        ``auc``, ``map``, ``accuracy``, ``precision_at_3``, ``precision_at_5``, ``semantic_cost``; None where one does not
-        apply.
+        ``auc``, ``map``, ``accuracy``, ``precision_at_3``, ``precision_at_5``, ``semantic_cost``; None for a score that
+        does not apply.
 
     Examples
     --------

@@ -24,7 +24,7 @@ __all__ = ["Explanation", "RobustOTLoss"]
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is behind the loss of one row.
+    """The plan and the metric behind the loss of one row.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Explanation:
     labels : ndarray
         The true labels.
     plan : ndarray of shape (L, number of true labels)
-        How much of the prediction goes to each of them.
+        How much mass of the prediction goes to each true label.
     metric : ndarray of shape (r, r)
         The worst metric.
     """
@@ -45,7 +45,7 @@ class Explanation:
 
 
 class _Transport(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
-    """W of log-probabilities; the gradient comes with the loss."""
+    """W of log-probabilities; the gradient is computed with the loss."""
 
     @staticmethod
     def forward(ctx: Any, log_probabilities: Tensor, core: _core.RobustLoss | _core.CudaLoss, targets: Targets) -> Tensor:
@@ -54,7 +54,7 @@ class _Transport(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
         if isinstance(core, _core.CudaLoss):
             gradient, losses = torch.empty_like(logs), torch.empty(len(logs), dtype=torch.float64, device=logs.device)
             addresses = (logs.data_ptr(), predictions.data_ptr(), gradient.data_ptr(), losses.data_ptr())
-            # Whoever works on a card makes it the current one of this thread.
+            # Work on a GPU makes it the current device of this thread; torch restores the previous one.
             with torch.cuda.device(logs.device):
                 core.loss_gradient(torch.cuda.current_stream(logs.device).cuda_stream, targets, addresses)
         else:
@@ -71,7 +71,7 @@ class _Transport(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
 
 
 class _Once(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
-    """A gradient that cannot be differentiated again: refused, not silently zero."""
+    """A gradient whose own derivative is refused, not silently zero."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, log_probabilities: Tensor) -> Tensor:
@@ -87,12 +87,12 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
 
     .. math:: \mathrm{mix_{ce}}\,\mathrm{CE}(y, h) + \mathrm{mix_{ot}}\,W(h, y), \qquad h = \mathrm{softmax}(z)
 
-    W is exact for rows with one label; its gradient is that of the plan it ends with, which is the gradient of W once the
-    iterations have converged. Inputs of half precision are computed in single precision, and double stays double.
+    W is exact for rows with one label. Its gradient is that of the final plan, which is the gradient of W once the
+    iterations have converged. Half-precision input is computed in single precision, and double precision stays double.
 
-    CUDA tensors are computed where they are, on torch's current stream, in single precision and without a copy of predictions
-    or gradients; only true labels go through the host. ``srw``, ``rkp`` and more than one Frank-Wolfe iteration are for CPU
-    tensors.
+    CUDA tensors are computed on their own device, on torch's current stream, in single precision and without a copy of
+    predictions or gradients; only true labels go through the host. ``srw``, ``rkp`` and more than one Frank-Wolfe iteration
+    need CPU tensors.
 
     Parameters
     ----------
@@ -101,14 +101,14 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
     mix_ce, mix_ot : float
         Weights of cross-entropy and of transport.
     metric, k, rho, lam, prior, groups, grouping, seed
-        As for :func:`robust_ot.distance`; ``groups='auto'`` is 10 where the metric would be large without.
+        As for :func:`robust_ot.distance`; ``groups='auto'`` uses 10 if the metric would otherwise be large.
     entropy, oracle_entropy, fw_iterations, sinkhorn_iterations, tolerance
         As for :func:`robust_ot.loss_gradient`.
     input : {'logits', 'probabilities'}
-        What the network gives; probabilities are scaled to sum one. For transport a probability of zero counts as the
+        What the network returns; probabilities are scaled to sum to one. For transport, a probability of zero counts as the
         smallest positive number.
     reduction : {'mean', 'sum', 'none'}
-        Of the losses of a batch.
+        How to reduce the losses of a batch.
 
     Examples
     --------
@@ -184,7 +184,7 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         Returns
         -------
         Tensor
-            A number, or one of every row with ``reduction='none'``.
+            One number, or one per row with ``reduction='none'``.
         """
         for name, tensor in (("input", input), ("target", target)):
             if not isinstance(tensor, Tensor):
@@ -198,7 +198,7 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         labels = self._core.labels
         if input.dim() == 0 or input.shape[-1] != labels:
             raise ValueError(
-                f"input must have one entry a label in its last dimension, {labels}, but has shape {tuple(input.shape)}"
+                f"input must have one entry per label in its last dimension, {labels}, but has shape {tuple(input.shape)}"
             )
         batch = input.shape[:-1]
         flat = input.reshape(-1, labels)
@@ -209,7 +209,7 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         if bool(logs.isnan().any()):
             raise ValueError("input must be finite, but some of it is not")
         losses = -self.mix_ce * torch.where(shares > 0, shares * logs, torch.zeros_like(logs)).sum(dim=-1)
-        # Where a label is ruled out, its logarithm is the least there is.
+        # A label that is ruled out gets the logarithm of the smallest positive number.
         logs = logs.clamp(min=float(np.log(torch.finfo(logs.dtype).tiny)))
         self._last = (logs.detach(), targets)
         if self.mix_ot > 0:
@@ -219,7 +219,7 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         return losses.mean() if self.reduction == "mean" else losses.sum()
 
     def _on(self, device: torch.device) -> _core.RobustLoss | _core.CudaLoss:
-        """Return the loss on this device, made when it is first needed."""
+        """Return the loss on this device, made on first use."""
         if device.type == "cpu":
             return self._core
         index = torch.cuda.current_device() if device.index is None else device.index
@@ -229,7 +229,7 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         return self._cuda[index]
 
     def explain(self) -> list[Explanation]:
-        """Return plan and metric behind the loss of every row of the last batch."""
+        """Return the plan and the metric behind the loss of every row of the last batch."""
         if self._last is None:
             raise RuntimeError("explain needs a batch: call the loss first")
         logs, (starts, indices) = self._last

@@ -44,7 +44,7 @@ def rot(*arguments):
 
 
 def vectors_of_digits():
-    """Digits on a circle: 9 is near 0."""
+    """Digits on a circle: 9 is close to 0."""
     angles = 2 * np.pi * np.arange(10) / 10
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
@@ -230,7 +230,7 @@ def test_words_can_be_looked_up(digits, tmp_path):
         ({"momentum": 0.9}, "momentum must go with optimizer sgd, but it is adam"),
         ({"validation": 2.0}, "validation must be a part"),
         ({"label_smoothing": 2.0}, "label_smoothing must be from 0 to 1"),
-        ({"label_vectors": np.eye(3)}, r"one row a label, 10, but has shape \(3, 3\)"),
+        ({"label_vectors": np.eye(3)}, r"one row per label, 10, but has shape \(3, 3\)"),
         ({"label_vectors": {"0": [1.0]}}, "but 9 have none: 1, 2"),
         ({"label_vectors": np.full((10, 2), np.nan)}, "label_vectors|finite"),
         ({"lam": 0.0, "loss": "kl"}, "lam must be positive and finite"),
@@ -246,7 +246,7 @@ def test_bad_rows_are_named(digits, tags):
     X, _, y, _ = digits
     with pytest.warns(UserWarning, match="1 of 3 rows have no label and are left out"):
         RobustOTClassifier(epochs=1).fit([[0.0], [1.0], [2.0]], [[1, 0], [0, 0], [1, 1]])
-    with pytest.raises(ValueError, match="y must give some row a label"):
+    with pytest.raises(ValueError, match="y must give at least one row a label"):
         RobustOTClassifier(epochs=1).fit([[0.0], [1.0]], [[0, 0], [0, 0]])
     with pytest.raises(ValueError, match="at least 2 classes"):
         RobustOTClassifier().fit(X, np.zeros(len(X)))
@@ -325,7 +325,7 @@ def test_fit_forgets_and_parameters_count_from_the_next_pass_on(digits):
     X, _, y, _ = digits
     model = RobustOTClassifier(lr=0.01).partial_fit(X, y, classes=np.arange(10))
     pickled = pickle.dumps(model)
-    assert pickle.dumps(model) == pickled  # and the model is as it was
+    assert pickle.dumps(model) == pickled  # and the model is unchanged
     model = pickle.loads(pickled)
     model.fit(X[:, :30], y).partial_fit(X[:, :30], y)
     assert model.coef_.shape == (10, 30)

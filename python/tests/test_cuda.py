@@ -1,4 +1,4 @@
-"""What runs on a card, where there is one; and what is said where there is none."""
+"""What runs on a GPU if one is available, and the errors if none is."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_devices_have_names(device: str) -> None:
         classifier(device=device).fit(X, np.arange(len(X)) % 2)
 
 
-@pytest.mark.skipif(HAS_CARD, reason="there is a CUDA device")
+@pytest.mark.skipif(HAS_CARD, reason="a CUDA device is available")
 def test_a_card_that_is_not_there_is_an_error() -> None:
     X, Y = clouds(0)
     with pytest.raises(RuntimeError, match="cuda:0: "):
@@ -135,7 +135,7 @@ def test_losses_follow_the_stream_of_torch() -> None:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            # Work before the loss on the same stream: the loss must come after it.
+            # Work queued before the loss on the same stream; the loss must run after it.
             late = logits.detach().clone().zero_()
             for _ in range(50):
                 late = late + logits.detach() / 50

@@ -55,7 +55,7 @@ def test_bounds_plan_and_metric_fit_together(rng):
     plan = found.plan()
     np.testing.assert_allclose(plan.sum(1), a / a.sum(), atol=1e-15)
     np.testing.assert_allclose(plan.sum(0), b / b.sum(), atol=1e-15)
-    # An independent route: V from the plan, h(V) = ‖V‖_F.
+    # Independent check: V from the plan, h(V) = ‖V‖_F.
     differences = X[:, None, :] - Y[None, :, :]
     V = np.einsum("ij,ija,ijb->ab", plan, differences, differences)
     np.testing.assert_allclose(found.value, np.linalg.norm(V), rtol=1e-12)
@@ -229,7 +229,7 @@ BAD = [
     ({"X": [[1.0], [1.0, 2.0]]}, "X must be an array of numbers, but numpy says"),
     ({"X": np.ma.array([[0.0, 1.0]], mask=[[True, False]])}, "X must not be masked"),
     ({"X": [[0.0, 0.0, 0.0]]}, "must have the same number of features, but have 3 and 2"),
-    ({"a": [1.0]}, "a: there must be one weight a point, but there are 1 weights for 2 points"),
+    ({"a": [1.0]}, "a: there must be one weight per point, but there are 1 weights for 2 points"),
     ({"a": [1.0, -1.0]}, r"a: weights must be finite and not negative, but number 2 is -1"),
     ({"b": [0.0, 0.0]}, "b: weights must have a positive finite sum"),
     ({"a": [[1.0, 1.0]]}, r"a must have 1 dimension, but has shape \(1, 2\)"),

@@ -1,4 +1,4 @@
-"""A real cluster of several Ray nodes on this machine, and what goes wrong on it."""
+"""Runs on a real cluster of several Ray nodes on this machine, and their failures."""
 
 import errno
 import json
@@ -73,7 +73,7 @@ def test_neighbours_are_those_of_the_full_matrix(cluster, tmp_path, keywords):
 
 
 def test_neighbours_where_a_task_cannot_keep_all_measures(cluster, monkeypatch):
-    # In this process, since other processes have limits of their own.
+    # In this process, since patched limits do not reach other processes.
     monkeypatch.setattr(_ray_neighbours, "_WHOLE", 0)
     monkeypatch.setattr(_ray_neighbours, "PART", 4)
     monkeypatch.setattr(_ray_neighbours, "_HELD", 2)
@@ -107,7 +107,7 @@ def slow():
 
 
 def kill_workers(name, times):
-    """SIGKILL workers in the middle of a task, once each time one is there."""
+    """SIGKILL workers in the middle of a task, one at a time."""
     killed = 0
     until = time.monotonic() + 60
     while killed < times and time.monotonic() < until:
@@ -170,8 +170,8 @@ def test_a_driver_that_dies_goes_on_where_it_was(cluster, slow, tmp_path):
     kept = _store.recorded(out)[1]
     assert 3 <= len(kept) < 15
     again = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
-    # What is on record is not done again.
-    assert "going on after" in again.stderr
+    # Recorded tiles are not solved again.
+    assert "resuming after" in again.stderr
     np.testing.assert_array_equal(np.load(out / "distances.npy"), slow[1].matrix)
 
 
@@ -202,7 +202,7 @@ def test_a_pair_that_cannot_be_solved_is_named(cluster):
     assert "overflows" in found.failed["0, 2"]
     assert found.failed["1, 2"].startswith("measures[1] and measures[2]: lam: ")
     assert np.isfinite(found.matrix[0, 1])
-    # Two of them have a neighbour; the third has none that is near enough for numbers.
+    # Two of them have a neighbor; all distances of the third overflow.
     with pytest.warns(UserWarning, match=r"1 measures or pairs have no distance; the first: measures\[2\]"):
         nearest = distributed.nearest(measures, 1, metric="kl", lam=1.0)
     assert nearest.indices.ravel().tolist() == [1, 0, -1]
@@ -235,7 +235,7 @@ def test_a_line_of_the_journal_that_was_cut_off_does_not_count(tmp_path):
         store.commit(block)
     journal = tmp_path / "journal.jsonl"
     journal.write_text(journal.read_text() + '{"done": "c')
-    os.close(store._lock)  # As the end of its process does.
+    os.close(store._lock)  # As when its process ends.
     again = _store.Store(tmp_path, "key", {"distances": ((2, 2), np.float64)})
     assert (again.done, again.notes) == ({"a", "b"}, {"unfinished": 1})
     again.commit("d")
@@ -256,7 +256,7 @@ def test_a_disk_without_room_is_found_before_any_work(tmp_path):
             print(error)
     """)
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "out")], capture_output=True, text=True, check=True)
-    assert "no file of 1000 × 1000 numbers could be made" in done.stdout
+    assert "cannot create a file of 1000 × 1000 numbers" in done.stdout
     assert "distances.npy" in done.stdout
     assert not (tmp_path / "out" / "distances.npy").exists()
 
@@ -266,7 +266,7 @@ def test_a_disk_that_has_less_room_than_it_says(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(_store.os, "posix_fallocate", full)
-    with pytest.raises(OSError, match=r"No space left on device: no file of 3 × 3 numbers .*distances.npy"):
+    with pytest.raises(OSError, match=r"No space left on device: cannot create a file of 3 × 3 numbers.*distances.npy"):
         _store.Store(tmp_path, "key", {"distances": ((3, 3), np.float64)})
     assert not (tmp_path / "distances.npy").exists()
     monkeypatch.undo()
@@ -276,7 +276,7 @@ def test_a_disk_that_has_less_room_than_it_says(tmp_path, monkeypatch):
 def test_two_runs_do_not_share_a_folder(tmp_path):
     arrays = {"distances": ((2, 2), np.float64)}
     first = _store.Store(tmp_path, "key", arrays)
-    with pytest.raises(ValueError, match="another one is at work in"):
+    with pytest.raises(ValueError, match="another run is using"):
         _store.Store(tmp_path, "key", arrays)
     first.close()
     _store.Store(tmp_path, "key", arrays).close()
@@ -318,7 +318,7 @@ def test_files_are_told_apart_by_what_is_in_them(tmp_path):
 
 def test_more_data_than_the_object_store_holds(cluster):
     rng = np.random.default_rng(3)
-    measures = [rng.normal(size=(2, 500_000)) for _ in range(20)]  # 160 MB, in stores of 100
+    measures = [rng.normal(size=(2, 500_000)) for _ in range(20)]  # 160 MB, in stores of 100 MB
     expected = robust_ot.pairwise(measures, metric="w2", groups=1)
     same(distributed.pairwise(measures, metric="w2", groups=1, tile=4), expected)
 
@@ -327,9 +327,9 @@ def test_a_folder_of_another_run_is_refused(cluster, tmp_path):
     measures = documents(6)
     distributed.pairwise(measures, out=tmp_path / "out")
     for other in ({"tol": 1e-3}, {"tile": 2}, {"prior": np.eye(6), "metric": "kl"}):
-        with pytest.raises(ValueError, match="is of another run"):
+        with pytest.raises(ValueError, match="is from another run"):
             distributed.pairwise(measures, out=tmp_path / "out", **other)
-    with pytest.raises(ValueError, match="is of another run"):
+    with pytest.raises(ValueError, match="is from another run"):
         distributed.pairwise(measures[:5], out=tmp_path / "out")
     with pytest.raises(ValueError, match="top_k must be from 1 to one less than the 6 measures, but is 6"):
         distributed.nearest(measures, 6)
@@ -342,7 +342,7 @@ def test_numbers_out_of_range_are_refused(cluster):
     for keywords in ({"block": 0}, {"block": -1}, {"top_k": 0}, {"top_k": 5}):
         with pytest.raises(ValueError, match=r"(block|top_k) must be"):
             distributed.nearest(measures, **{"top_k": 2, **keywords})
-    with pytest.raises(ValueError, match=r"measures must be at least 2, but 1 of 2 are; the first that is not: measures\[0\]"):
+    with pytest.raises(ValueError, match=r"2 measures must be valid, but 1 of 2 are; the first error: measures\[0\]"):
         distributed.nearest([np.full((2, 2), np.nan), np.ones((2, 2))], 1)
     with pytest.raises(ValueError, match=r"ray_address must be that of the cluster this process is connected to"):
         distributed.pairwise(measures, ray_address="127.0.0.1:1")
@@ -376,7 +376,7 @@ def test_the_command_hands_over_to_a_cluster(cluster, tmp_path):
     for key in ("labels", "matrix", "lower_bounds", "closest", "relative_gap", "unfinished"):
         assert there[key] == here[key]
 
-    # Words with counts: weights that are normalised already stay what they are.
+    # Words with counts: weights that are already normalized stay unchanged.
     rng = np.random.default_rng(4)
     vectors = tmp_path / "words.vec"
     vectors.write_text("".join(f"w{at} {' '.join(map(str, rng.normal(size=4)))}\n" for at in range(9)))

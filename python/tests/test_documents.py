@@ -1,4 +1,4 @@
-"""Examples in docstrings, and that every public thing has one."""
+"""Examples in docstrings run, and every public object has one."""
 
 import doctest
 import importlib

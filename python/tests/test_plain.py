@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import robust_ot
 
-ot = pytest.importorskip("ot", reason="POT is what these are compared with")
+ot = pytest.importorskip("ot", reason="these tests compare with POT")
 
 
 def problem(rng, m, n):
@@ -19,7 +19,7 @@ def test_exact_transport_agrees_with_pot(rng, shape):
     np.testing.assert_allclose(plan, theirs, atol=1e-9)
     assert log["cost"] == pytest.approx(their_log["cost"], abs=1e-9)
     assert robust_ot.emd2(a, b, M) == pytest.approx(ot.emd2(a, b, M), abs=1e-9)
-    # The potentials prove it: feasible, and of the same value.
+    # The potentials prove optimality: they are feasible and have the same value.
     assert (log["u"][:, None] + log["v"][None] <= M + 1e-12).all()
     assert a @ log["u"] + b @ log["v"] == pytest.approx((plan * M).sum(), abs=1e-12)
 
@@ -43,7 +43,7 @@ def test_single_precision_stays_single_and_close(rng):
     assert exact.dtype == entropic.dtype == np.float32
     assert (exact * M).sum() == pytest.approx(ot.emd2(a, b, M), rel=1e-5)
     np.testing.assert_allclose(entropic, robust_ot.sinkhorn(a, b, M, 0.5), atol=1e-6)
-    # Weights of single precision, whose sums differ in the last digits.
+    # Single-precision weights, whose sums differ in the last digits.
     assert robust_ot.emd(a.astype(np.float32), b.astype(np.float32), single).sum() == pytest.approx(1, rel=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Imports, threads, forks, signals: what the interpreter and the core have to do with each other."""
+"""Imports, threads, forks and signals: how the interpreter and the core interact."""
 
 import multiprocessing
 import os
@@ -101,7 +101,7 @@ def test_the_interpreter_is_free_while_solving(rng):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_a_child_works_after_a_fork(rng):
     X, Y = rng.normal(size=(100, 5)), rng.normal(size=(90, 5))
-    expected = robust_ot.distance(X, Y, entropy=0.5, tol=1e-2).value  # the parent's pool is up
+    expected = robust_ot.distance(X, Y, entropy=0.5, tol=1e-2).value  # starts the parent's thread pool
     with multiprocessing.get_context("fork").Pool(2) as pool:
         found = pool.map_async(_value, [(X, Y)] * 4).get(timeout=60)
     assert found == [expected] * 4
@@ -158,7 +158,7 @@ def test_ctrl_c_interrupts_within_a_second(what):
         import signal, sys, time
         import numpy as np, robust_ot
         rng = np.random.default_rng(0)
-        # What runs in the background of a shell is born deaf to Ctrl-C.
+        # Background jobs of a shell start with Ctrl-C ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     """)
         + textwrap.dedent(LONG[what])
@@ -175,14 +175,14 @@ def test_ctrl_c_interrupts_within_a_second(what):
     try:
         assert child.stdout.readline() == "ready\n"
         time.sleep(1.5)
-        assert child.poll() is None, "it was not long enough to interrupt"
+        assert child.poll() is None, "the call ended before it could be interrupted"
         sent = time.time()
         child.send_signal(signal.SIGINT)
         told, _ = child.communicate(timeout=30)
     finally:
         child.kill()
     assert child.returncode == 3
-    assert float(told.split()[1]) - sent < 1.0 + 1.0  # a second, and as much for a busy machine
+    assert float(told.split()[1]) - sent < 1.0 + 1.0  # one second, and one more for a busy machine
 
 
 def test_the_command_comes_with_the_wheel(tmp_path):

@@ -1,4 +1,4 @@
-"""Training on a real cluster of two Ray nodes, against one process with the same batches."""
+"""Training on a real cluster of two Ray nodes, compared with one process on the same batches."""
 
 import contextlib
 import os
@@ -18,13 +18,13 @@ from ray.cluster_utils import Cluster
 from robust_ot import _ray_fit, distributed
 
 VECTORS = np.random.default_rng(5).normal(size=(3, 4))
-#: Which rows a worker of torch gets is not fixed, so that single-precision sums differ; with these, by less than 5e-7.
+#: Rows of a torch worker are not fixed, so that single-precision sums differ; with unit vectors, by less than 5e-7.
 UNIT_VECTORS = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
 
 
 @pytest.fixture(scope="module")
 def cluster(ray_system):
-    """Two nodes; cores beyond those of the workers read the data."""
+    """Two nodes; the cores that workers leave free read the data."""
     size = {"num_cpus": 2, "object_store_memory": 100 * 2**20}
     found = Cluster(initialize_head=True, head_node_args={**size, "_system_config": ray_system})
     found.add_node(**size)
@@ -49,7 +49,7 @@ def on_ray(X, y):
 
 
 def batches(rows, batch, workers):
-    """The rows of every step: each worker's share is a run of rows, and it takes its part of every batch from its start on."""
+    """The rows of every step: each worker has a contiguous share of the rows and takes its part of every batch in order."""
     cuts = [batch * w // workers for w in range(workers + 1)]
     bounds = [rows * cut // batch for cut in cuts]
     shares = [list(range(bounds[w], bounds[w + 1])) for w in range(workers)]
@@ -145,7 +145,7 @@ def test_a_killed_worker_changes_nothing(cluster):
             for folder in Path("/proc").glob("[0-9]*"):
                 with contextlib.suppress(OSError):
                     name = (folder / "cmdline").read_bytes()
-                    # Not while it is being made.
+                    # Not during its construction.
                     if name.startswith((b"ray::_Worker.slopes", b"ray::_Worker.step", b"ray::_Worker.add")) and not killed:
                         os.kill(int(folder.name), signal.SIGKILL)
                         killed.append(int(folder.name))
@@ -180,7 +180,7 @@ def test_a_run_that_died_goes_on(cluster, tmp_path, monkeypatch):
     np.testing.assert_array_equal(found.coef_, expected.coef_)
     assert found.n_iter_ == 5
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["learner-5.safetensors", "lock", "manifest.json"]
-    with pytest.raises(ValueError, match="is of another run"):
+    with pytest.raises(ValueError, match="is from another run"):
         distributed.fit(RobustOTClassifier(**options, lr=0.5), on_ray(X, y), "label", **arguments)
 
 
@@ -194,9 +194,9 @@ def test_rows_without_a_label_are_counted(cluster):
 @pytest.mark.parametrize(
     ("change", "keywords", "told"),
     [
-        ({}, {"label": "lable"}, "columns of the data.*'lable' is none"),
+        ({}, {"label": "lable"}, "columns of the data.*'lable' is not one"),
         ({}, {"label": None}, "y must name the column of labels"),
-        ({}, {"workers": 200}, "workers must be from 1 to the rows of a batch, 16, but is 200"),
+        ({}, {"workers": 200}, "workers must be between 1 and the rows per batch, 16, but is 200"),
         ({}, {"threads": 0}, "threads must be at least 1, but is 0"),
         ({}, {"classes": [0, 1]}, "known classes, but one label is 2"),
         ({"standardize": True}, {}, "standardize must be False for data on Ray"),
@@ -252,7 +252,7 @@ class TestTorch:
         X, y = table(rows=96)
         data = on_ray(X, y)
         self.trainer(data, tmp_path, epochs=2)[1].fit()
-        # Another run of the same name makes epochs 3 to 5 alone, with a checkpoint each.
+        # Another run of the same name makes only epochs 3 to 5, with a checkpoint each.
         network, trainer = self.trainer(data, tmp_path)
         result = trainer.fit()
         assert len(list((tmp_path / "run").glob("checkpoint_*/"))) == 5

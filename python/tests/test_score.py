@@ -48,5 +48,5 @@ def test_bad_scores_are_named():
         score.precision_at([0], [[0.0, 1.0]], -1)
     with pytest.raises(ValueError, match=r"scores must have 2 dimensions, but has shape \(3,\)"):
         score.auc([0], [1, 2, 3])
-    with pytest.raises(ValueError, match="truth must be labels of every row, but is None"):
+    with pytest.raises(ValueError, match="truth must be the labels of every row, but is None"):
         score.auc(None, [[0.0, 1.0]])

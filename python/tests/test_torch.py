@@ -13,7 +13,7 @@ ACCURATE = {"fw_iterations": 200, "sinkhorn_iterations": 2000, "tolerance": 1e-1
 
 @pytest.fixture(autouse=True)
 def same_numbers():
-    """Draw the same predictions every time: differences of a loss are rough where a probability is next to nothing."""
+    """Draw the same predictions every time, since finite differences of the loss are inaccurate at tiny probabilities."""
     torch.manual_seed(0)
 
 
@@ -130,7 +130,7 @@ def test_it_pickles_and_moves_with_its_network(rng):
         (
             torch.zeros(2, 4),
             torch.tensor([0, 1]),
-            r"one entry a label in its last dimension, 5, but has shape \(2, 4\)",
+            r"one entry per label in its last dimension, 5, but has shape \(2, 4\)",
         ),
         (torch.zeros(2, 5), torch.tensor([0, 5]), "class indices below 5, but one is 5"),
         (torch.zeros(2, 5), torch.tensor([0, -1]), "class indices below 5, but one is -1"),

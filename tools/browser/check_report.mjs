@@ -1,5 +1,5 @@
-// Opens pages of `rot report` in Chromium, wide and narrow, light and dark: no error in the console, no request elsewhere, the
-// pictures are there, nothing is wider than the window, and the view of test rows reacts.
+// Opens pages of `rot report` in Chromium, wide and narrow, light and dark. Checks that the console shows no error, the page
+// sends no network request, the pictures are present, nothing is wider than the window, and the view of test rows responds.
 //
 // Run: node check_report.mjs PAGE… [--shots DIR]. Needs playwright-core and a Chromium (CHROMIUM, or /usr/bin/chromium).
 
@@ -50,12 +50,12 @@ for (const file of words) {
     if (shots) await page.screenshot({ path: path.join(shots, `${stem}-${name}.png`), fullPage: true });
     assert.deepEqual(wrong, [], `${file}, ${name}`);
     await page.close();
-    console.log(`${file}, ${name}: ${count} pictures, all well`);
+    console.log(`${file}, ${name}: ${count} pictures, no problems`);
   }
 }
 await browser.close();
 
-/// Another row gives another text and other ribbons; only mistakes are fewer rows.
+/// Checks that another row changes the text, that going back restores it, and that "only mistakes" lists fewer rows.
 async function react(page, file) {
   const says = page.locator("#view .says");
   const first = await says.textContent();
@@ -64,9 +64,9 @@ async function react(page, file) {
   await page.locator("#view .on").click();
   assert.notEqual(await says.textContent(), first, `${file}: the next row is the same`);
   await page.locator("#view .back").click();
-  assert.equal(await says.textContent(), first, `${file}: going back leads elsewhere`);
+  assert.equal(await says.textContent(), first, `${file}: going back shows another row`);
   const rows = await page.locator("#view option").count();
   await page.locator("#view input").check();
-  assert.ok((await page.locator("#view option").count()) < rows, `${file}: mistakes are as many as rows`);
+  assert.ok((await page.locator("#view option").count()) < rows, `${file}: "only mistakes" lists every row`);
   await page.locator("#view select").selectOption({ index: 0 });
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 struct Arguments {
     #[arg(long, default_value_t = 1, global = true)]
     threads: usize,
-    /// Runs; the median of their times is printed.
+    /// Number of runs; the median of their times is printed.
     #[arg(long, default_value_t = 3, global = true)]
     repeat: usize,
     #[command(subcommand)]
@@ -27,7 +27,7 @@ enum Task {
     Points { source: PathBuf, target: PathBuf, a: PathBuf, b: PathBuf },
     /// Exact transport for a cost matrix.
     Exact { cost: PathBuf, a: PathBuf, b: PathBuf },
-    /// A second solve after the metric has changed, cold and from the last basis. Costs are not timed.
+    /// A second solve after the metric has changed, cold and from the last basis, without the time for costs.
     Warm { source: PathBuf, target: PathBuf, metric: PathBuf },
     /// Entropic transport for a cost matrix, to a marginal error.
     Sinkhorn { cost: PathBuf, regularisation: f64, tolerance: f64 },

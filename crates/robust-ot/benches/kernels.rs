@@ -1,11 +1,11 @@
-//! Nanoseconds an element: `cargo bench --bench kernels`.
+//! Nanoseconds per element: `cargo bench --bench kernels`.
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use robust_ot::Kernels;
 
-/// A row that stays in the first cache.
+/// The length of a row that stays in the L1 cache.
 const N: usize = 1000;
 
 fn exponentials(c: &mut Criterion) {

@@ -6,15 +6,16 @@ use rand::{RngExt, SeedableRng};
 use robust_ot::transport::{NetworkSimplex, Sinkhorn};
 use robust_ot::{Displacements, Grouping, Interrupt, Measure};
 
+/// Number of features.
 const D: usize = 30;
 
 fn clouds(n: usize) -> Displacements {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(n as u64);
     let mut cloud = |shift: f64| {
         let points = Array2::from_shape_simple_fn((n, D), || rng.random_range(-1.0..1.0) + shift);
-        Measure::uniform(points).expect("numbers")
+        Measure::uniform(points).expect("points are finite")
     };
-    Displacements::new(&cloud(0.0), &cloud(0.3), &Grouping::none(D)).expect("one dimension")
+    Displacements::new(&cloud(0.0), &cloud(0.3), &Grouping::none(D)).expect("dimensions agree")
 }
 
 fn transport(c: &mut Criterion) {
@@ -32,7 +33,7 @@ fn transport(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("moment", n), |b| b.iter(|| maps.moment(&plan)));
         let solve =
             |simplex: &mut NetworkSimplex, cost| simplex.solve(cost, &never).expect("costs are finite");
-        let fresh = || NetworkSimplex::new(&weights, &weights).expect("weights");
+        let fresh = || NetworkSimplex::new(&weights, &weights).expect("weights are valid");
         group.bench_function(BenchmarkId::new("simplex, cold", n), |b| b.iter(|| solve(&mut fresh(), &cost)));
         let mut solved = fresh();
         solve(&mut solved, &cost);

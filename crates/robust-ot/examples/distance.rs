@@ -1,4 +1,4 @@
-//! Two samples of ten features, of which one moved: the worst metric gives it the largest weight.
+//! Two samples with ten features, one of which shifted: the worst metric gives it the largest weight.
 //!
 //! Run: `cargo run --release -p robust-ot --example distance`
 

@@ -1,4 +1,4 @@
-//! All distances among samples whose mean drifts: solved at once, in parallel, the same for any number of threads.
+//! All pairwise distances among samples whose mean drifts, solved in parallel: the same for any number of threads.
 //!
 //! Run: `cargo run --release -p robust-ot --example pairwise`
 

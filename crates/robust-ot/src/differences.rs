@@ -1,5 +1,6 @@
-//! Moments and costs from the differences $s_i - t_j$ themselves: nothing cancels, so that a small distance between
-//! large coordinates keeps its digits. Affordable for sparse plans always, for whole cost matrices when they are small.
+//! Moments and costs computed from the differences $s_i - t_j$ themselves. Nothing cancels, so a small distance between
+//! large coordinates keeps its digits. This is always affordable for sparse plans; for whole cost matrices, only when
+//! they are small.
 
 use ndarray::parallel::prelude::*;
 use ndarray::{Array2, Axis, Zip, s};
@@ -8,13 +9,13 @@ use crate::displacement::{Displacements, by_slots, symmetrised};
 use crate::linalg::product_into;
 use crate::transport::PlanEntry;
 
-/// Entries of a sparse plan whose displacements are formed at a time.
+/// Number of entries of a sparse plan whose displacements are formed at a time.
 const ENTRIES_A_BLOCK: usize = 256;
-/// The most multiplications a cost matrix from differences may take: some seconds.
+/// The largest number of multiplications for a cost matrix from differences: a few seconds of work.
 const LARGEST_WORK: f64 = 2e10;
 
 impl Displacements {
-    /// V of a sparse plan, from the differences themselves: nothing cancels, and V is exactly 0 when nothing moves.
+    /// V of a sparse plan, from the differences themselves. Nothing cancels, and V is exactly 0 when nothing moves.
     pub(crate) fn moment_of_entries(&self, plan: &[PlanEntry]) -> Array2<f64> {
         let ((source, target), groups) = (self.points(), self.size());
         let width = source.ncols();
@@ -41,7 +42,7 @@ impl Displacements {
         (source.len() as f64) * (target.nrows() as f64) * (groups as f64) <= LARGEST_WORK
     }
 
-    /// C(M), each entry less a bound of its own rounding: an optimum of these costs is a lower bound as it stands.
+    /// C(M), each entry reduced by a bound on its own rounding, so that an optimum of these costs is a lower bound.
     ///
     /// |fl(δᵀMδ) − δᵀMδ| ≤ κ Σ_ab |M_ab| |δ_a| |δ_b| ≤ κ Σ_a ρ_a δ_a², with ρ the row sums of |M|.
     pub(crate) fn cost_from_differences(&self, metric: &Array2<f64>) -> Array2<f64> {

@@ -14,8 +14,8 @@ use crate::transport::CostFactors;
 
 /// Two point sets seen through their differences.
 ///
-/// A common centre is subtracted first: V does not change, and an offset no longer costs digits. Points are laid
-/// out as slots × groups, so that a point is d₁ rows of r numbers and the plain metric is the case d₁ = 1.
+/// A common center is subtracted first: V does not change, and a large offset costs no digits. Points are laid out
+/// as slots × groups: each point is d₁ rows of r numbers, and the plain metric is the case d₁ = 1.
 ///
 /// ```
 /// use ndarray::array;
@@ -37,7 +37,7 @@ pub struct Displacements {
 }
 
 impl Displacements {
-    /// Centres both point sets and lays them out by groups.
+    /// Centers both point sets and lays them out by groups.
     ///
     /// # Errors
     /// When the numbers of features differ, or differ from the grouping's.
@@ -63,7 +63,7 @@ impl Displacements {
         ))
     }
 
-    /// From centred points that are laid out already.
+    /// Builds the map from points that are already centered and laid out.
     pub(crate) fn from_layout(
         source: Array2<f64>,
         target: Array2<f64>,
@@ -110,13 +110,13 @@ impl Displacements {
         Ok(self.cost_matrix(metric))
     }
 
-    /// C(M) in its parts, from which rows are formed when they are needed.
+    /// The factors of C(M), from which rows are formed on demand.
     ///
     /// # Errors
     /// When M is not of size r × r.
     pub fn factors(&self, metric: &Array2<f64>) -> Result<CostFactors> {
         check_shape("the metric", metric, (self.groups, self.groups))?;
-        // Whoever calls may bring a metric that is none.
+        // The caller's matrix need not be positive semi-definite.
         Ok(CostFactors { squared: false, ..self.cost_factors(metric) })
     }
 
@@ -131,17 +131,17 @@ impl Displacements {
         self.cost_factors(metric).matrix()
     }
 
-    /// How far rounding in [`Displacements::cost`] can move the optimum of a linear problem, from above.
+    /// An upper bound on how far rounding in [`Displacements::cost`] can move the optimum of a linear problem.
     pub(crate) fn rounding(&self, metric: &Array2<f64>) -> f64 {
         self.frame.rounding(metric)
     }
 
-    /// What the points come to in r × r.
+    /// The r × r summary of the points.
     pub(crate) fn frame(&self) -> &Frame {
         &self.frame
     }
 
-    /// V of a dense plan. One m × n × d product.
+    /// V of a dense plan, by one m × n × d product.
     ///
     /// # Errors
     /// When γ is not m × n.
@@ -156,7 +156,7 @@ impl Displacements {
         Ok(symmetrised(own - &cross - cross.t()))
     }
 
-    /// V of a plan with the right marginals, from the rows of γT.
+    /// V of a plan with the correct marginals, from the rows of γT.
     pub(crate) fn moment_of_spread(&self, spread: &Array2<f64>) -> Array2<f64> {
         let cross =
             product(by_slots(self.source.view(), self.groups).t(), by_slots(spread.view(), self.groups));
@@ -168,7 +168,7 @@ impl Displacements {
         &self.frame.independent
     }
 
-    /// A bound of every V_aa that a plan between these points can have.
+    /// An upper bound on V_aa over all plans between these points.
     pub(crate) fn largest_moment(&self) -> f64 {
         let range = |points: &Array2<f64>, pick: fn(f64, f64) -> f64, start: f64| {
             points.map_axis(Axis(0), |column| column.fold(start, |best, &x| pick(best, x)))
@@ -209,7 +209,7 @@ pub(crate) fn second_moment(points: &Array2<f64>, weights: &Array1<f64>, groups:
     product(by_slots(scaled.view(), groups).t(), by_slots(points.view(), groups))
 }
 
-/// Σ w_i x_i, row by row: ndarray's own product goes along columns, which are far apart.
+/// Σ w_i x_i, row by row: ndarray's own product runs along columns, whose entries are far apart in memory.
 pub(crate) fn weighted_sum(points: &Array2<f64>, weights: &Array1<f64>) -> Array1<f64> {
     let mut sum = Array1::zeros(points.ncols());
     points.outer_iter().zip(weights).for_each(|(point, &weight)| sum.scaled_add(weight, &point));
@@ -225,7 +225,7 @@ pub(crate) fn by_slots(points: ArrayView2<'_, f64>, groups: usize) -> ArrayView2
 pub(crate) fn lay_out(points: &Array2<f64>, centre: &Array1<f64>, grouping: &Grouping) -> Array2<f64> {
     let mut laid = Array2::zeros((points.nrows(), grouping.slots() * grouping.groups()));
     let positions: Vec<usize> = (0..grouping.dim()).map(|feature| grouping.position(feature)).collect();
-    // Row by row: columns of many features are far apart.
+    // Row by row: with many features, the entries of a column are far apart in memory.
     for (mut laid, point) in laid.outer_iter_mut().zip(points.outer_iter()) {
         let laid = laid.as_slice_mut().expect("new arrays are row-major");
         for ((&position, x), c) in positions.iter().zip(point).zip(centre) {

@@ -1,8 +1,8 @@
-//! What can be wrong with the input. Not converging is a [`Status`](crate::Status), never an error.
+//! The errors of the library. Not converging is a [`Status`](crate::Status), never an error.
 
 use std::path::PathBuf;
 
-/// Everything the library refuses, each with the rule and the value that breaks it.
+/// Everything the library rejects. Each variant carries the rule and the value that breaks it.
 ///
 /// ```
 /// use ndarray::array;
@@ -52,10 +52,10 @@ pub enum Error {
         /// The offending value.
         value: f64,
     },
-    /// A number of a table is NaN or infinite.
+    /// An entry of a table is NaN or infinite.
     #[error("{name} must be finite, but row {}, column {} is {value} (counting from 1)", row + 1, column + 1)]
     NotFinite {
-        /// What the table has.
+        /// What the table contains.
         name: &'static str,
         /// Row, from 0.
         row: usize,
@@ -64,17 +64,17 @@ pub enum Error {
         /// The offending value.
         value: f64,
     },
-    /// The true labels of a sample are not labels.
+    /// The true labels of a sample are invalid.
     #[error("a sample must {rule}, but in row {} {found} (rows count from 1, labels from 0)", row + 1)]
     Label {
         /// Row of the sample, from 0.
         row: usize,
-        /// What must hold.
+        /// The rule.
         rule: String,
-        /// What is there instead.
+        /// What was found instead.
         found: String,
     },
-    /// Training ran away: the loss or the logits are no longer finite.
+    /// Training diverged: the loss or the logits are no longer finite.
     #[error(
         "training diverged: {what} became {value} in epoch {epoch}, batch {batch}; a smaller learning rate is the usual cure"
     )]
@@ -88,12 +88,12 @@ pub enum Error {
         /// The batch within it, from 1.
         batch: usize,
     },
-    /// A device that computes is not there, has no room, or failed.
+    /// A compute device is missing, out of memory, or failed.
     #[error("{device}: {problem}")]
     Device {
-        /// Which one.
+        /// The device.
         device: String,
-        /// What must hold, and what is there instead.
+        /// The rule, and what was found instead.
         problem: String,
     },
     /// The weights do not have a positive finite sum.
@@ -102,15 +102,15 @@ pub enum Error {
         /// The sum.
         sum: f64,
     },
-    /// One weight per point.
-    #[error("there must be one weight a point, but there are {weights} weights for {points} points")]
+    /// The number of weights is not the number of points.
+    #[error("there must be one weight per point, but there are {weights} weights for {points} points")]
     WeightCount {
         /// Number of weights.
         weights: usize,
         /// Number of points.
         points: usize,
     },
-    /// Source and target live in different spaces.
+    /// Source and target have different numbers of features.
     #[error(
         "source and target must have the same number of features, but have {source_dim} and {target_dim}"
     )]
@@ -120,7 +120,7 @@ pub enum Error {
         /// Features of the target.
         target_dim: usize,
     },
-    /// Source and target carry different mass.
+    /// Source and target have different total mass.
     #[error("source and target must have the same total mass, but have {source_mass} and {target_mass}")]
     Balance {
         /// Sum of the source weights.
@@ -179,14 +179,14 @@ pub enum Error {
         "e^(V/λ) overflows with λ = {lambda}: V reaches {largest:e}; λ ≥ {safe:.3e} is safe for these points"
     )]
     Overflow {
-        /// The λ that was asked for.
+        /// The requested λ.
         lambda: f64,
-        /// The largest entry of V that met it.
+        /// The largest entry of V encountered.
         largest: f64,
-        /// A λ with which no plan between these points overflows.
+        /// A λ for which no plan between these points overflows.
         safe: f64,
     },
-    /// A support function left the range of f64.
+    /// A support function is outside the range of f64.
     #[error("the metric set {set} is not representable at V entries up to {largest:e}; rescale the points")]
     Range {
         /// The metric set.
@@ -196,10 +196,10 @@ pub enum Error {
     },
     /// The scaling of the doubly stochastic metric did not reach row sums of one.
     #[error(
-        "the doubly stochastic metric could not be scaled: row sums miss 1 by {residual:.1e} with λ = {lambda}; a larger λ is easier"
+        "the doubly stochastic metric could not be scaled: row sums differ from 1 by {residual:.1e} with λ = {lambda}; try a larger λ"
     )]
     Scaling {
-        /// The λ that was asked for.
+        /// The requested λ.
         lambda: f64,
         /// The largest deviation of a row sum from one.
         residual: f64,
@@ -207,11 +207,11 @@ pub enum Error {
     /// A matrix has the wrong shape.
     #[error("{name} must be {expected}, but is {found}")]
     Shape {
-        /// Which matrix.
+        /// The matrix.
         name: &'static str,
-        /// The shape that was needed.
+        /// The required shape.
         expected: String,
-        /// The shape that was given.
+        /// The actual shape.
         found: String,
     },
     /// The eigendecomposition did not converge.
@@ -225,13 +225,13 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file is not what it should be.
+    /// A file does not have the expected format.
     #[error("{place}: {message}")]
     Format {
-        /// The file, with its line where it has lines.
+        /// The file, with the line number if it has lines.
         place: String,
         /// The rule and the offending value.
         message: String,
@@ -242,7 +242,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// A parameter outside its range.
+    /// Creates the error for a parameter outside its range.
     ///
     /// ```
     /// let error = robust_ot::Error::parameter("k", "at least 1", 0);

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::error::{Error, Result};
 
-/// Which of the r groups each of the d features belongs to.
+/// The assignment of the d features to r groups.
 ///
 /// A feature's slot is its rank within its group, in feature order. Two groups interact slot by slot:
 /// $U_{ab} = \sum_{ij} \gamma_{ij} \sum_{\text{slots}} (s_i-t_j)_{a,\text{slot}}\thinspace (s_i-t_j)_{b,\text{slot}}$.
@@ -30,7 +30,7 @@ pub struct Grouping {
 }
 
 impl Grouping {
-    /// Every feature is a group of its own: the plain d × d metric.
+    /// Makes every feature a group of its own: the plain d × d metric.
     ///
     /// ```
     /// assert_eq!(robust_ot::Grouping::none(4).groups(), 4);
@@ -39,7 +39,7 @@ impl Grouping {
         Self::index((0..dim).collect(), dim)
     }
 
-    /// Neighbouring features share a group: what the Kronecker product means, and the default.
+    /// Assigns neighboring features to the same group: the layout of the Kronecker product, and the default.
     ///
     /// # Errors
     /// When there are no groups or more groups than features.
@@ -52,7 +52,7 @@ impl Grouping {
         Ok(Self::index(assignment, groups))
     }
 
-    /// Feature f belongs to group f mod r.
+    /// Assigns feature f to group f mod r.
     ///
     /// ```
     /// assert_eq!(robust_ot::Grouping::interleaved(5, 2)?.assignment(), [0, 1, 0, 1, 0]);
@@ -66,7 +66,7 @@ impl Grouping {
         Ok(Self::index((0..dim).map(|feature| feature % groups).collect(), groups))
     }
 
-    /// Group sizes as in [`Grouping::contiguous`], features dealt out at random; the same for the same seed.
+    /// Assigns features at random, with the group sizes of [`Grouping::contiguous`]; reproducible for a given seed.
     ///
     /// ```
     /// use robust_ot::Grouping;
@@ -82,7 +82,7 @@ impl Grouping {
         Ok(Self::index(assignment, groups))
     }
 
-    /// One group index a feature, counted from 0, every group up to the largest used.
+    /// Takes one group index per feature, counted from 0; every group up to the largest must be used.
     ///
     /// ```
     /// let grouping = robust_ot::Grouping::explicit(vec![1, 0, 1])?;
@@ -95,11 +95,11 @@ impl Grouping {
     pub fn explicit(assignment: Vec<usize>) -> Result<Self> {
         let Some(&largest) = assignment.iter().max() else {
             return Err(Error::Grouping {
-                rule: "name a group a feature".into(),
+                rule: "name a group for each feature".into(),
                 found: "it is empty".into(),
             });
         };
-        // A largest index past the number of features leaves a group empty; look no further than that.
+        // An index past the number of features leaves one of the first groups empty, so no others need a check.
         let mut used = vec![false; assignment.len()];
         for &group in &assignment {
             if let Some(used) = used.get_mut(group) {
@@ -156,7 +156,7 @@ impl Grouping {
         self.slots == 1 && self.assignment.iter().enumerate().all(|(feature, &group)| feature == group)
     }
 
-    /// Where a feature lives in a point laid out as slots × groups.
+    /// The position of a feature in a point laid out as slots × groups.
     pub(crate) fn position(&self, feature: usize) -> usize {
         self.slot[feature] * self.groups + self.assignment[feature]
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that asks running solves to stop; they return what they have, with its gap.
+/// A flag that asks running solves to stop. They return their current solution, with its gap.
 ///
 /// ```
 /// use ndarray::array;
@@ -27,7 +27,7 @@ impl Interrupt {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether someone asked.
+    /// Whether a stop was requested.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

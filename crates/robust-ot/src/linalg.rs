@@ -1,6 +1,6 @@
 //! Matrix products and symmetric eigendecompositions on `ndarray`, computed by `faer`.
 //!
-//! Work is cut into blocks of a fixed size, each done on one thread, so that results do not depend on the
+//! Work is split into blocks of a fixed size, each computed on one thread, so that results do not depend on the
 //! number of threads.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
@@ -14,7 +14,7 @@ use ndarray::{Array1, Array2, ArrayBase, ArrayView2, ArrayViewMut2, Axis, Data, 
 use crate::error::{Error, Result};
 use crate::kernels::Real;
 
-/// Rows a task of a parallel product computes.
+/// Number of rows that one task of a parallel product computes.
 const ROWS_A_BLOCK: usize = 64;
 
 /// AB, row-major.
@@ -28,7 +28,7 @@ pub fn product<T: Real>(a: ArrayView2<T>, b: ArrayView2<T>) -> Array2<T> {
 /// Rows and columns of one block of [`product_blocks`].
 const BLOCK: (usize, usize) = (80, 128);
 
-/// AB into a row-major matrix, in blocks on all threads. Where rows are few and long, columns are what can be shared out.
+/// Computes AB into a row-major matrix, in blocks on all threads. Columns are split too, for products with few long rows.
 pub fn product_blocks<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: ArrayView2<T>) {
     let (rows, columns) = out.dim();
     let out = out.as_slice_mut().expect("products are written to row-major blocks");
@@ -53,7 +53,7 @@ fn share_out<T: Real>(out: MatMut<T>, a: MatRef<T>, b: MatRef<T>) {
     }
 }
 
-/// AB into a row-major matrix, on this thread.
+/// Computes AB into a row-major matrix, on this thread.
 pub fn product_into<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: ArrayView2<T>) {
     let (rows, columns) = out.dim();
     let out = out.as_slice_mut().expect("products are written to row-major blocks");
@@ -61,7 +61,7 @@ pub fn product_into<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: Arr
     with_mat(a, |a| with_mat(b, |b| matmul(out, Accum::Replace, a, b, T::nearest(1.0), Par::Seq)));
 }
 
-/// Hands a matrix to faer, copying it only when neither its rows nor its columns are contiguous.
+/// Passes a matrix to faer, copying it only when neither its rows nor its columns are contiguous.
 fn with_mat<T: Real, R>(a: ArrayView2<T>, f: impl FnOnce(MatRef<'_, T>) -> R) -> R {
     let (rows, columns) = a.dim();
     if let Some(slice) = a.to_slice() {
@@ -74,7 +74,7 @@ fn with_mat<T: Real, R>(a: ArrayView2<T>, f: impl FnOnce(MatRef<'_, T>) -> R) ->
     }
 }
 
-/// x with A x = b for a symmetric positive definite A, by Cholesky; None where A is not.
+/// Solves A x = b for a symmetric positive definite A by Cholesky; None if A is not positive definite.
 pub(crate) fn solve_positive(a: &Array2<f64>, b: &[f64]) -> Option<Vec<f64>> {
     let right = MatRef::from_column_major_slice(b, b.len(), 1);
     let factor = with_mat(a.view(), |a| Llt::new(a, Side::Lower)).ok()?;
@@ -82,23 +82,23 @@ pub(crate) fn solve_positive(a: &Array2<f64>, b: &[f64]) -> Option<Vec<f64>> {
     Some((0..b.len()).map(|i| solution[(i, 0)]).collect())
 }
 
-/// The numbers of a row-major matrix, row by row.
+/// The entries of a row-major matrix, row by row.
 ///
 /// # Panics
-/// When it is not row-major.
+/// When the matrix is not row-major.
 pub fn flat<T, S: Data<Elem = T>>(a: &ArrayBase<S, Ix2>) -> &[T] {
     a.as_slice().expect("the matrices of this crate are row-major")
 }
 
-/// One of its rows.
+/// Row i of a row-major matrix.
 pub fn row<T>(a: &Array2<T>, i: usize) -> &[T] {
     &flat(a)[i * a.ncols()..(i + 1) * a.ncols()]
 }
 
-/// All its numbers, to be written.
+/// The entries of a row-major matrix, mutable.
 ///
 /// # Panics
-/// When it is not row-major.
+/// When the matrix is not row-major.
 pub fn flat_mut<T>(a: &mut Array2<T>) -> &mut [T] {
     a.as_slice_mut().expect("the matrices of this crate are row-major")
 }
@@ -117,7 +117,7 @@ pub struct Eigen {
     pub vectors: Array2<f64>,
 }
 
-/// Room for decompositions of one size after the other.
+/// Reusable workspace for decompositions, of any size.
 #[derive(Default)]
 pub(crate) struct EigenRoom {
     memory: Option<MemBuffer>,
@@ -135,7 +135,7 @@ impl Eigen {
         Ok(eigen)
     }
 
-    /// Of the zero matrix, without a basis yet.
+    /// The decomposition of the zero matrix, with no basis yet.
     pub(crate) fn zeros(n: usize) -> Self {
         Self { values: Array1::zeros(n), vectors: Array2::zeros((n, n).f()) }
     }
@@ -148,7 +148,7 @@ impl Eigen {
         if room.memory.as_ref().is_none_or(|memory| memory.len() < request.size_bytes()) {
             room.memory = Some(MemBuffer::new(request));
         }
-        let memory = room.memory.as_mut().expect("made above");
+        let memory = room.memory.as_mut().expect("allocated above");
         let values = self.values.as_slice_mut().expect("vectors are contiguous");
         let vectors = self.vectors.as_slice_memory_order_mut().expect("column-major");
         with_mat(a.view(), |a| {
@@ -164,7 +164,7 @@ impl Eigen {
         .map_err(|_| Error::Eigen { size: n })
     }
 
-    /// Q diag(f(i, w_i)) Qᵀ into a matrix.
+    /// Computes Q diag(f(i, w_i)) Qᵀ into a matrix.
     pub(crate) fn reassemble_into(
         &self,
         out: &mut Array2<f64>,
@@ -189,7 +189,7 @@ impl Eigen {
         out
     }
 
-    /// The rows of Qᵀ A Q from one on: a matrix seen from the eigenbasis.
+    /// The rows of Qᵀ A Q from `first` on: a matrix in the eigenbasis.
     pub(crate) fn rotate_from(&self, first: usize, a: &Array2<f64>) -> Array2<f64> {
         let rows = self.vectors.slice(s![.., first..]);
         product(product(rows.t(), a.view()).view(), self.vectors.view())

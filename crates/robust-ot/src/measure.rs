@@ -4,13 +4,13 @@ use ndarray::{Array1, Array2};
 
 use crate::error::{Error, Result};
 
-/// Squared distances of larger coordinates leave the range of `f64`.
+/// The largest absolute coordinate: squared distances of larger ones leave the range of `f64`.
 #[doc(hidden)]
 pub const LARGEST_COORDINATE: f64 = 1e150;
 
 /// Points with weights that sum to one.
 ///
-/// Weights are normalised on construction; [`Measure::mass`] remembers what they summed to.
+/// Weights are normalized on construction; [`Measure::mass`] returns their original sum.
 ///
 /// ```
 /// use ndarray::array;
@@ -29,7 +29,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// One point a row, one weight a point. Weights need not sum to one.
+    /// Takes one point per row and one weight per point. Weights need not sum to one.
     ///
     /// # Errors
     /// When a coordinate or weight is not finite, a weight is negative, all are zero, or the counts differ.
@@ -47,8 +47,8 @@ impl Measure {
         if !(mass > 0.0 && mass.is_finite()) {
             return Err(Error::Mass { sum: mass });
         }
-        // What is normalised already stays as it is, to the last bit. A subnormal sum has no accurate reciprocal, so
-        // divide each weight.
+        // Weights that are already normalized stay unchanged, to the last bit. A subnormal sum has no accurate
+        // reciprocal, so divide each weight.
         let normalised = (mass - 1.0).abs() <= f64::EPSILON * weights.len() as f64;
         let weights = if normalised { weights } else { weights.mapv_into(|w| w / mass) };
         let points =
@@ -56,7 +56,7 @@ impl Measure {
         Ok(Self { points, weights, mass })
     }
 
-    /// The empirical measure: every point weighs the same.
+    /// The empirical measure: every point has the same weight.
     ///
     /// ```
     /// let sample = robust_ot::Measure::uniform(ndarray::array![[0.0], [1.0], [2.0], [3.0]])?;
@@ -71,7 +71,7 @@ impl Measure {
         Self::new(points, Array1::ones(n))
     }
 
-    /// The points, one a row.
+    /// The points, one per row.
     pub fn points(&self) -> &Array2<f64> {
         &self.points
     }
@@ -81,7 +81,7 @@ impl Measure {
         &self.weights
     }
 
-    /// What the weights summed to before they were normalised.
+    /// The sum of the weights before normalization.
     pub fn mass(&self) -> f64 {
         self.mass
     }
@@ -107,7 +107,7 @@ fn check_points(points: &Array2<f64>) -> Result<()> {
     if rows == 0 || columns == 0 {
         return Err(Error::Empty { rows, columns });
     }
-    // One comparison a number finds all that is wrong; what it is is asked only then.
+    // One comparison per number detects any bad value; only then is the kind of error determined.
     if points.iter().all(|x| x.abs() <= LARGEST_COORDINATE) {
         return Ok(());
     }

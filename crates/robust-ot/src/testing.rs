@@ -16,7 +16,7 @@ pub(crate) fn matrix(rows: usize, columns: usize, rng: &mut impl Rng) -> Array2<
     Array2::from_shape_simple_fn((rows, columns), || rng.random_range(-1.0..1.0))
 }
 
-/// A random measure; about a fifth of the points of a larger one have no weight.
+/// A random measure; in a large one, about a fifth of the points have zero weight.
 pub(crate) fn measure(n: usize, d: usize, seed: u64) -> Measure {
     let mut rng = rng(seed);
     let points = matrix(n, d, &mut rng);
@@ -28,7 +28,7 @@ pub(crate) fn measure(n: usize, d: usize, seed: u64) -> Measure {
     Measure::new(points, weights).unwrap()
 }
 
-/// A random plan between two measures: product plans of random splits of both.
+/// A random plan between two measures: random moves of mass, and the product plan of the rest.
 pub(crate) fn plan(source: &Measure, target: &Measure, seed: u64) -> Array2<f64> {
     let mut rng = rng(seed);
     let (mut rows, mut columns) = (source.weights().clone(), target.weights().clone());

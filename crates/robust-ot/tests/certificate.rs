@@ -1,4 +1,4 @@
-//! lower_bound ≤ W ≤ value, whatever the solver, the tolerance and the moment it stops.
+//! lower_bound ≤ W ≤ value, whatever the solver and the tolerance, and whenever it stops.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn accurate(problem: &Problem) -> Solution {
     problem.solve(&Settings { tol_gap_rel: 1e-7, ..Settings::default() }).unwrap()
 }
 
-/// The plan is feasible, and value, moment, metric and costs are those of that plan.
+/// Asserts that the plan is feasible, and that value, moment, metric and costs are those of that plan.
 fn assert_consistent(solution: &Solution, source: &Measure, target: &Measure, set: &MetricSet, entropy: f64) {
     let plan = solution.dense_plan();
     assert!(plan.iter().all(|x| *x >= 0.0));
@@ -33,7 +33,7 @@ fn assert_consistent(solution: &Solution, source: &Measure, target: &Measure, se
         epsilon = 1e-8 * (1.0 + worst.value.abs())
     );
     let omega: f64 = plan.iter().filter(|x| **x > 0.0).map(|x| x * x.ln()).sum();
-    // Mixing plans only lowers Σ γ ln γ below the bound that is reported.
+    // Mixing plans only lowers Σ γ ln γ below the reported bound.
     assert!(solution.unregularised_value + entropy * omega <= solution.value + 1e-9);
     let transport = (&maps.cost(&solution.metric).unwrap() * &plan).sum();
     assert_abs_diff_eq!(transport, solution.transport_cost, epsilon = 1e-9 * (1.0 + transport.abs()));
@@ -86,7 +86,7 @@ fn the_history_closes_in_on_the_answer() {
     let solution = problem.solve(&Settings { tol_gap_rel: 1e-8, ..Settings::default() }).unwrap();
     assert_eq!(solution.history.len(), solution.iterations);
     for pair in solution.history.windows(2) {
-        assert!(pair[1].value <= pair[0].value + 1e-12, "corrective steps never go up");
+        assert!(pair[1].value <= pair[0].value + 1e-12, "corrective steps never increase the value");
         assert!(pair[1].lower_bound >= pair[0].lower_bound);
     }
     let last = solution.history.last().unwrap();
@@ -137,7 +137,8 @@ fn settings_out_of_range_are_refused() {
 
 #[test]
 fn small_distances_between_far_clusters_are_certified() {
-    // Two clusters 2e5 apart; within each, points move by a few tenths. Matrix products alone would lose them.
+    // Two clusters 2e5 apart; within each, points move by a few tenths. Matrix products alone would
+    // lose these moves to rounding.
     let near = measure(8, 3, 11);
     let moved = |shift: f64| {
         let mut points = near.points() * 0.3 + shift;
@@ -188,7 +189,7 @@ fn a_far_point_of_little_weight_does_not_blur_the_bound() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Not the solver judging itself: h at any feasible plan lies above the lower bound.
+    /// A check that does not rely on the solver: h at any feasible plan lies above the lower bound.
     #[test]
     fn no_plan_beats_the_lower_bound(
         (m, n, d) in (1usize..7, 1usize..7, 1usize..5), entropy in prop_oneof![Just(0.0), 0.01..1.0f64], seed in 0u64..10_000,
@@ -197,7 +198,7 @@ proptest! {
         let maps = Displacements::new(&source, &target, &Grouping::none(d)).unwrap();
         let mut plans = vec![independent(&source, &target)];
         for turn in 0..6 {
-            // Vertices for random costs, and their mixtures with the rest.
+            // Vertices for random costs, and their mixtures with earlier plans.
             let cost = Array2::from_shape_fn((m, n), |(i, j)| ((seed + turn) as f64 + (i * 7 + j * 13) as f64).sin());
             let weights = (source.weights().to_vec(), target.weights().to_vec());
             let mut oracle = Oracle::new(&weights.0, &weights.1, 0.0).unwrap();
@@ -278,7 +279,7 @@ fn a_screen_of_one_point_is_the_distance() {
     let (point, other) = (Measure::uniform(array![[2.0, 0.0, 1.0]]).unwrap(), measure(6, 3, 1));
     for set in sets(3) {
         let value = accurate(&Problem::new(&point, &other, set.clone()).unwrap()).value;
-        // One plan, the independent one, and its metric is the worst.
+        // The independent plan is the only one, and its worst metric is that of the screen.
         let corpus = Corpus::new(&[&point, &other], &Grouping::none(3)).unwrap();
         let screen = Screen::new(&corpus, 0, &[1], &set, 0.0).unwrap();
         assert_abs_diff_eq!(screen.bound(&corpus, 1, f64::INFINITY).unwrap(), value, epsilon = 1e-6);

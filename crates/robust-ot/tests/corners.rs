@@ -1,4 +1,4 @@
-//! Where h has corners, the optimum lies in one: many metrics and plans meet there, and a solver must tell them apart.
+//! Where h has corners, the optimum lies at one: many metrics and plans meet there, and a solver must distinguish them.
 
 mod common;
 
@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use robust_ot::{Measure, MetricSet, Problem, Settings, Solution, Status};
 
-/// Two clouds of 80 points in 8 dimensions that differ little, rounded to hundredths as measurements are.
+/// Two clouds of 80 points in 8 dimensions that differ little, rounded to hundredths like measurements.
 fn clouds(seed: u64) -> (Measure, Measure) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let source = normal(80, 8, &mut rng);

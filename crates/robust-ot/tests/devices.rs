@@ -1,4 +1,4 @@
-//! Oracles of other devices, played by plain loops: the bounds they lead to are sound however rough the oracle is.
+//! Oracles of other devices, simulated by plain loops: their bounds are sound however rough the oracle is.
 
 use ndarray::{Array1, Array2, Axis, array};
 use proptest::prelude::*;
@@ -9,13 +9,13 @@ use robust_ot::{
     PairAnswers, PairOracle, PairRound, PairSettings, Problem, Result, Settings, Status, solve_pairs,
 };
 
-/// So many Sinkhorn sweeps and no more, in double precision.
+/// An oracle that stops after a fixed number of Sinkhorn sweeps, in double precision.
 #[derive(Debug)]
 struct Rough {
     sweeps: usize,
 }
 
-/// f and the plan for g: rows are exact.
+/// f and the plan for g: row sums are exact.
 fn plan_of(task: &EntropicTask, g: &Array1<f64>) -> (Array1<f64>, Array2<f64>) {
     let EntropicTask {
         source_weights: a, target_weights: b, x, y, alpha, beta, regularisation: lambda, ..
@@ -97,7 +97,7 @@ impl PairOracle for RoughPairs<'_> {
                 interrupt: &Interrupt::default(),
             };
             let answer = Rough { sweeps: self.sweeps }.solve(&task)?;
-            // What is missing goes where rows and columns have room.
+            // The missing mass goes to rows and columns that are below their weights.
             let (_, mut plan) = plan_of(&task, &answer.g);
             for (j, mut column) in plan.axis_iter_mut(Axis(1)).enumerate() {
                 column *= (b[j] / answer.columns[j].max(f64::MIN_POSITIVE)).min(1.0);
@@ -191,7 +191,7 @@ fn pairs_of_a_corpus_are_bracketed_one_by_one() {
                     exact.lower_bound, exact.value
                 );
                 assert!(found.lower_bound <= exact.value && exact.lower_bound <= found.value, "{what}");
-                // What one sweep cannot finish goes to the processor in the end.
+                // The CPU finishes the pairs for which one sweep is not enough.
                 assert_eq!(found.status, Status::Converged, "{what}");
                 assert!(sweeps == 1 || i == j || !found.by_processor, "{what}");
             }
@@ -201,7 +201,7 @@ fn pairs_of_a_corpus_are_bracketed_one_by_one() {
 
 #[test]
 fn pairs_left_to_the_processor_have_all_their_digits() {
-    // Seen from the mean of all, the first two are on a grid of 1e-4.
+    // Relative to the mean of all, the points of the first two are rounded to a grid of 1e-4.
     let near = [array![[0.1], [0.7]], array![[0.35], [0.9]], array![[3e12]]];
     let measures = near.map(|points| Measure::uniform(points).unwrap());
     let (all, settings) = (measures.each_ref(), Settings::default());
@@ -227,7 +227,7 @@ fn pairs_that_do_not_fit_are_refused() {
     let (all, settings) = (measures.each_ref(), Settings::default());
     for (measures, entropy, told) in [
         (&all[..], 0.0, "entropy must be positive"),
-        (&all[..1], 0.1, "measures must be the 2 of the corpus"),
+        (&all[..1], 0.1, "measures must be the 2 measures of the corpus"),
     ] {
         let wanted = PairSettings { measures, set: &MetricSet::W2, entropy, settings: &settings };
         let mut oracle = RoughPairs { corpus: &corpus, sweeps: 1 };

@@ -1,4 +1,4 @@
-//! The loss against the robust solver, closed forms, finite differences and itself.
+//! Compares the loss with the robust solver, closed forms, finite differences and itself.
 
 mod common;
 
@@ -11,10 +11,12 @@ use rand_chacha::ChaCha8Rng;
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 use robust_ot::{Displacements, Error, Grouping, Measure, MetricSet, Problem, Settings};
 
+/// The number of labels.
 const L: usize = 7;
+/// The dimension of label vectors.
 const D: usize = 4;
 
-/// Unit vectors, as label vectors are.
+/// Random label vectors of length one.
 fn vectors(labels: usize, dim: usize, seed: u64) -> Array2<f64> {
     let mut points = normal(labels, dim, &mut ChaCha8Rng::seed_from_u64(seed));
     points.rows_mut().into_iter().for_each(|mut row| row /= row.dot(&row).sqrt());
@@ -88,7 +90,7 @@ fn gradients_are_those_of_finite_differences() {
         let loss = RobustLoss::new(&vectors, &Grouping::none(D), converged(set.clone(), 0.1)).unwrap();
         let found = loss.loss_gradient(logs.view(), &targets).unwrap();
         assert_abs_diff_eq!(found.gradients.sum_axis(Axis(1)), Array1::<f64>::zeros(2), epsilon = 1e-12);
-        // Mass moves from one label to another and the prediction stays on the simplex.
+        // Mass moves from one label to another, so the prediction stays on the simplex.
         let step = 1e-5;
         for (row, from, to) in [(0, 0, 3), (0, 5, 1), (1, 2, 6), (1, 4, 0)] {
             if corners && row == 1 {
@@ -112,7 +114,7 @@ fn gradients_are_those_of_finite_differences() {
 
 #[test]
 fn gradients_see_labels_that_next_to_nothing_goes_to() {
-    // Weak entropy: most shares of a plan are below 1e-10, and still their logarithms are in the gradient.
+    // Weak entropy: most shares of a plan are below 1e-10, but their logarithms still enter the gradient.
     let targets = Targets::new(L, [[0, 5]]).unwrap();
     let grouping = Grouping::contiguous(D, 2).unwrap();
     for seed in 0..40 {
@@ -193,7 +195,7 @@ fn single_precision_agrees_with_double() {
 
 #[test]
 fn single_precision_knows_what_little_mass_moves() {
-    // Every label is true, and ten iterations leave nearly all mass where it is: V is as small as what moves.
+    // Every label is true, and ten iterations leave nearly all mass where it is: V is as small as the mass that moves.
     let (vectors, mut logs) =
         (vectors(3, 4, 11), array![[0.95, 0.015, 0.035], [0.2, 0.2, 0.6], [0.4, 0.1, 0.5]]);
     logs.mapv_inplace(|h: f64| f64::from(h.ln() as f32));
@@ -232,7 +234,7 @@ fn probabilities_that_underflow_do_no_harm() {
         let found = loss.loss_gradient(logs.mapv(|x| x as f32).view(), &targets).unwrap();
         assert!(found.losses.iter().all(|x| x.is_finite()), "{set}: {}", found.losses);
         assert!(found.gradients.iter().all(|x| x.is_finite()), "{set}");
-        // The label without mass is where mass is wanted.
+        // The gradient is lowest at the true label, which has no mass.
         assert!(found.gradients.row(0).iter().all(|g| *g >= found.gradients[[0, 1]]), "{set}");
     }
 }
@@ -264,7 +266,7 @@ fn what_does_not_fit_is_refused() {
     let refused = |rows: &[Vec<usize>]| Targets::new(3, rows).unwrap_err().to_string();
     assert!(refused(&[vec![0], vec![]]).contains("in row 2 it has none"));
     assert!(refused(&[vec![3]]).contains("labels below 3, but in row 1 one is 3"));
-    assert!(refused(&[vec![1, 1]]).contains("label 1 is there twice"));
+    assert!(refused(&[vec![1, 1]]).contains("label 1 appears twice"));
     let loss =
         RobustLoss::<f64>::new(&array![[0.0], [1.0]], &Grouping::none(1), LossSettings::default()).unwrap();
     let targets = Targets::new(2, [[0]]).unwrap();

@@ -1,14 +1,14 @@
-//! Oracle calls are the cost of a solve; the corrective step keeps them few.
+//! Oracle calls dominate the cost of a solve; the corrective step keeps their number small.
 
 mod common;
 
 use common::stretched_clouds;
 use robust_ot::{Grouping, MetricSet, Problem, Settings, Status};
 
-/// Draws of the data.
+/// The number of random data sets.
 const DRAWS: u64 = 100;
 
-/// Calls that a prototype of the corrective step needed on one draw of such data, for groups and metric set.
+/// The number of calls that a prototype of the corrective step needed on one such data set, by groups and metric set.
 fn measured() -> Vec<(usize, MetricSet, usize)> {
     vec![
         (5, MetricSet::P { k: 1 }, 8),

@@ -1,4 +1,4 @@
-//! Values against an independent convex solver (`tools/make_references.py`): every metric set, exact and entropic.
+//! Compares values with an independent convex solver (`tools/make_references.py`): every metric set, exact and entropic.
 
 use ndarray::{Array1, Array2};
 use robust_ot::{Grouping, Measure, MetricSet, Prior, Problem, Settings};

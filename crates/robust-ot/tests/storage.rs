@@ -36,7 +36,7 @@ fn every_storage_brackets_the_same_optimum() {
 
 #[test]
 fn many_problems_at_once_give_the_answers_of_one_at_a_time() {
-    // Sizes go up and down, so that room is used again by smaller and by larger problems.
+    // Sizes go up and down, so that buffers are reused by smaller and by larger problems.
     let sizes = [(12, 9), (3, 4), (30, 25), (1, 1), (8, 40)];
     let problems: Vec<_> = sizes
         .iter()
@@ -78,7 +78,7 @@ fn the_number_of_threads_does_not_change_a_bit() {
 
 #[test]
 fn far_clusters_keep_their_marginals_however_costs_are_formed() {
-    // Costs of 1e12 with λ = 1: a cost that rounds differently the second time it is formed is another plan.
+    // Costs of 1e12 with λ = 1: a cost that rounds differently the second time it is computed gives another plan.
     let cloud = |seed: u64| {
         let mut points = measure(33, 3, seed).points().clone();
         for (i, mut row) in points.rows_mut().into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What must hold for any input: coincidences between sets, symmetries, scalings, degenerate clouds.
+//! Properties that must hold for any input: coincidences between sets, symmetries, scalings, degenerate clouds.
 
 mod common;
 
@@ -8,6 +8,7 @@ use ndarray::{Array1, Array2, Axis, array, concatenate};
 use proptest::prelude::*;
 use robust_ot::{Error, Grouping, Measure, MetricSet, Prior, Problem, Settings, Solution, Status};
 
+/// The relative gap of all solves.
 const TOL: f64 = 1e-6;
 
 fn solve_grouped(source: &Measure, target: &Measure, set: MetricSet, grouping: &Grouping) -> Solution {
@@ -19,7 +20,7 @@ fn solve(source: &Measure, target: &Measure, set: MetricSet) -> Solution {
     solve_grouped(source, target, set, &Grouping::none(source.dim()))
 }
 
-/// Two narrow brackets of the same number overlap.
+/// Asserts that two narrow brackets of the same number overlap.
 fn assert_same(left: &Solution, right: &Solution) {
     assert_eq!((left.status, right.status), (Status::Converged, Status::Converged));
     let slack = 1e-10 * (1.0 + left.value.abs());
@@ -62,7 +63,7 @@ proptest! {
         let features = MetricSet::Features { lambda: 0.7 };
         let selected = solve(&source, &target, features.clone());
         let kl = solve(&source, &target, MetricSet::Kl { lambda: 0.7, prior: Prior::Eye });
-        // The plan that is best for one is best for the other.
+        // The plan that is optimal for one set is optimal for the other.
         let crossed = features.worst_case(&kl.moment).unwrap().value;
         prop_assert!((crossed - selected.value).abs() <= 1e-4 * (1.0 + selected.value.abs()));
     }
@@ -98,7 +99,7 @@ proptest! {
     fn a_permuted_prior_goes_with_permuted_features((m, n, d) in (2usize..8, 2usize..8, 2usize..5), seed in 0u64..10_000) {
         let (source, target) = (measure(m, d, seed), measure(n, d, seed + 1));
         let columns: Vec<_> = (0..d).rev().collect();
-        // Positive semi-definite, without negative entries, different for every feature.
+        // Positive semidefinite, without negative entries, different for every feature.
         let prior = Array2::from_shape_fn((d, d), |(a, b)| if a == b { 2.0 + a as f64 } else { 1.0 / (1 + a + b) as f64 });
         let turned = prior.select(Axis(0), &columns).select(Axis(1), &columns);
         let points = |measure: &Measure| (0..measure.len()).collect::<Vec<_>>();

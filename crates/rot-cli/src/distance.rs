@@ -1,4 +1,4 @@
-//! `rot distance SOURCE TARGET`.
+//! `rot distance`: the robust distance between two measures.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -30,13 +30,13 @@ Examples:
   rot distance x.npy y.npy --metric srw --k 2 --tol 1e-3 --json
   rot distance dunkirk.tsv titanic.tsv --embeddings words.vec --groups 10 --plan-out plan.csv")]
 pub struct Distance {
-    /// Points (.npy, .csv, .tsv; one a row) or, with --embeddings, lines of word, tab, count
+    /// Points (.npy, .csv, .tsv; one per row) or, with --embeddings, lines of word, tab, count
     source: PathBuf,
-    /// The same for the target
+    /// The same, for the target
     target: PathBuf,
     #[command(flatten)]
     text: TextOptions,
-    /// Weights of the source points: .npy, or text with one number a line [default: equal]
+    /// Weights of the source points: .npy, or text with one number per line [default: equal]
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     source_weights: Option<PathBuf>,
     /// Weights of the target points [default: equal]
@@ -55,19 +55,19 @@ pub struct Distance {
     /// Write the worst metric: .npy, .csv or .tsv
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     metric_out: Option<PathBuf>,
-    /// A folder for what `rot report` tells of it: bounds, metric, flows
+    /// Write bounds, metric and flows to this folder, for `rot report`
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     run: Option<PathBuf>,
-    /// Print one JSON object on standard output and nothing else
+    /// Print only one JSON object on standard output
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// Say which features the worst metric weighs and where the cost is spent
+    /// Show which features the worst metric weighs most and where the cost is spent
     #[arg(long, help_heading = "Output")]
     explain: bool,
 }
 
 impl Distance {
-    /// Reads, solves, writes, prints.
+    /// Reads the inputs, solves, writes the files and prints the result.
     pub fn run(&self) -> Result<(), Failure> {
         let settings = self.solver.apply()?;
         let metric = self.metric.read()?;
@@ -82,7 +82,7 @@ impl Distance {
         let weights = [self.source_weights.clone(), self.target_weights.clone()];
         let mut inputs = read_all(&paths, self.text.embeddings.as_deref(), &weights)?.into_iter();
         let (Some(source), Some(target)) = (inputs.next(), inputs.next()) else {
-            return Err(Failure::Other("two inputs were read, but less came back".into()));
+            return Err(Failure::Other("two inputs were read, but fewer were returned".into()));
         };
         let pair = format!("{} and {}", self.source.display(), self.target.display());
         let grouping = metric.grouping(source.measure.dim())?;
@@ -102,7 +102,7 @@ impl Distance {
 
         let explain = || Explanation::new(&solution, &source, &target, &grouping);
         let explanation = (self.explain || self.run.is_some()).then(explain).transpose()?;
-        // Files first: whoever reads our output may leave early.
+        // Files first: the reader of standard output may close it early.
         if let Some(path) = &self.plan_out {
             write_plan(path, &solution, &source, &target)?;
         }
@@ -128,7 +128,7 @@ impl Distance {
     }
 }
 
-/// Everything there is to tell.
+/// A solved distance and everything needed to report it.
 struct Outcome<'a> {
     solution: &'a Solution,
     settings: Settings,
@@ -142,7 +142,7 @@ struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// One object, for programs.
+    /// The result as one JSON object.
     fn json(&self, solver: &SolverOptions) -> Map<String, Value> {
         let Self { solution, settings, source, target, metric, grouping, seconds, .. } = self;
         let mut object = Map::new();
@@ -172,7 +172,7 @@ impl Outcome<'_> {
         object
     }
 
-    /// The same with the metric, the flows and how the bounds came together, for `rot report`.
+    /// Writes the JSON object with the metric, the flows and the history of the bounds, for `rot report`.
     fn write_run(&self, folder: &Path, solver: &SolverOptions) -> Result<(), Failure> {
         let Self { solution, source, target, grouping, metric, explanation, .. } = self;
         let mut run = self.json(solver);
@@ -193,7 +193,7 @@ impl Outcome<'_> {
         write_run(folder, Value::Object(run))
     }
 
-    /// A few lines, for a person.
+    /// Prints the result as text.
     fn print(&self, explained: bool) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         let Self { solution, settings, device, source, target, metric, grouping, seconds, explanation } =

@@ -1,4 +1,4 @@
-//! `rot evaluate`: the scores of a model on rows whose labels are known.
+//! `rot evaluate`: the scores of a model on rows with known labels.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use crate::failure::Failure;
 use crate::score_table::{excluded, score_table};
 use crate::test_data::{RowOptions, TruthOptions};
 
-/// Score a model: AUC and average precision, accuracy, precision of the best few, and how far mistakes are from the truth
+/// Score a model: AUC, average precision, accuracy, precision of the top labels, and how far mistakes are from the truth
 #[derive(Debug, Args)]
 pub struct Evaluate {
-    /// A model of rot train
+    /// Model file written by rot train
     model: PathBuf,
     #[command(flatten)]
     rows: RowOptions,
@@ -29,7 +29,7 @@ pub struct Evaluate {
 }
 
 impl Evaluate {
-    /// Reads, predicts, scores, prints.
+    /// Reads the rows, predicts, and prints the scores.
     pub fn run(self) -> Result<(), Failure> {
         let model = Model::load(&self.model)?;
         let mut features = self.rows.read(&model)?;

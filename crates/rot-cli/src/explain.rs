@@ -1,4 +1,4 @@
-//! For a person: which features the worst metric weighs, and which mass travels expensively.
+//! `--explain`: the features that the worst metric weighs most, and the flows that cost most.
 
 use std::io::{self, Write};
 
@@ -9,23 +9,23 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::input::Input;
 
-/// Lines that a list shows on a terminal.
+/// Lines per list on a terminal and in `--json`.
 pub const SHOWN: usize = 8;
-/// Lines that a list shows in a report, and no list keeps more.
+/// Lines per list in a report, the longest output; lists keep no more.
 pub const TOLD: usize = 20;
-/// An entry of the metric counts when it is above this part of the largest.
+/// An entry of the metric is notable if it exceeds this fraction of the largest.
 const NOTABLE: f64 = 0.01;
 
-/// A pair of features or groups and its part in the metric.
+/// A pair of features or groups, its weight in the metric and its share of the cost.
 #[derive(Debug)]
 struct Pair {
     names: (String, String),
     weight: f64,
-    /// Part of ⟨V, M⟩ that this pair accounts for.
+    /// The fraction of ⟨V, M⟩ that this pair accounts for.
     share: f64,
 }
 
-/// Mass that goes from one point to another.
+/// Mass that moves from one point to another.
 #[derive(Debug)]
 struct Flow {
     from: String,
@@ -34,7 +34,7 @@ struct Flow {
     cost: f64,
 }
 
-/// What `--explain` says.
+/// The ranked entries of metric and plan that `--explain` shows.
 #[derive(Debug)]
 pub struct Explanation {
     pairs: Vec<Pair>,
@@ -62,7 +62,7 @@ impl Explanation {
         })
     }
 
-    /// The first few of everything, in words.
+    /// Prints the first lines of each list.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\nThe worst metric weighs most:")?;
         for Pair { names: (a, b), weight, share } in self.pairs.iter().take(SHOWN) {
@@ -79,7 +79,7 @@ impl Explanation {
         Ok(())
     }
 
-    /// So many lines of everything, for programs.
+    /// The given number of lines of each list, as JSON.
     pub fn json(&self, lines: usize) -> Value {
         let pairs = self.pairs.iter().take(lines).map(|pair| {
             json!({"features": [pair.names.0, pair.names.1], "weight": pair.weight, "share": pair.share})
@@ -97,7 +97,7 @@ impl Explanation {
     }
 }
 
-/// The heaviest entries. Those above the diagonal count twice: the metric is symmetric.
+/// The entries with the largest weights. Those above the diagonal count twice, because the metric is symmetric.
 fn pairs(metric: &Array2<f64>, moment: &Array2<f64>, names: &[String]) -> Vec<Pair> {
     let total = (metric * moment).sum();
     let mut upper: Vec<_> = metric.indexed_iter().filter(|((a, b), _)| a <= b).collect();
@@ -110,13 +110,13 @@ fn pairs(metric: &Array2<f64>, moment: &Array2<f64>, names: &[String]) -> Vec<Pa
     named.collect()
 }
 
-/// Share of entries above 1 % of the largest.
+/// The fraction of entries above 1 % of the largest.
 fn notable(metric: &Array2<f64>) -> f64 {
     let largest = metric.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
     metric.iter().filter(|x| x.abs() > NOTABLE * largest).count() as f64 / metric.len() as f64
 }
 
-/// The dearest flows, and what all of them cost.
+/// The most expensive flows, and the cost of all flows together.
 fn flows(
     solution: &Solution,
     source: &Input,
@@ -137,7 +137,7 @@ fn flows(
     Ok((named.collect(), total))
 }
 
-/// What to call the rows of the metric.
+/// Names for the rows of the metric.
 pub fn group_names(grouping: &Grouping, features: Option<&[String]>) -> Vec<String> {
     let feature = |f: usize| features.map_or_else(|| format!("feature {}", f + 1), |names| names[f].clone());
     if grouping.slots() == 1 {

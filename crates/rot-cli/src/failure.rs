@@ -1,4 +1,4 @@
-//! One line on standard error and an exit code for everything that can go wrong.
+//! Failures: each becomes one line on standard error and an exit code.
 
 use std::io;
 
@@ -11,16 +11,16 @@ pub enum Failure {
     Input(String),
     /// Anything else: exit code 1.
     Other(String),
-    /// Stopped from outside, after saying what was reached: exit code 130.
+    /// Interrupted by a signal; the message reports what was reached: exit code 130.
     Interrupted(String),
-    /// The reader of our output left: nothing is wrong.
+    /// The reader closed standard output, which is not an error: exit code 0.
     Nothing,
-    /// Help, to be printed as it is.
+    /// Help text, printed unchanged.
     Help(Box<clap::Error>),
 }
 
 impl Failure {
-    /// Says it, once, on one line, and returns the exit code.
+    /// Prints the message on one line and returns the exit code.
     pub fn report(self) -> u8 {
         let (code, message) = match self {
             Self::Input(message) => (2, message),
@@ -36,7 +36,7 @@ impl Failure {
         code
     }
 
-    /// A library error met while working on one file or pair of files.
+    /// A library error that occurred while working on one file or pair of files.
     pub fn about(place: &str, error: &Error) -> Self {
         match error {
             Error::Io { .. } | Error::Format { .. } => Self::Input(error.to_string()),
@@ -79,7 +79,7 @@ fn placed(place: &str, error: &Error) -> String {
 }
 
 impl From<clap::Error> for Failure {
-    /// The message without the usage block behind it.
+    /// Keeps the message and drops the usage block after it.
     fn from(error: clap::Error) -> Self {
         if !error.use_stderr()
             || error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
@@ -94,7 +94,7 @@ impl From<clap::Error> for Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// Standard output failed; a closed pipe is how `| head` ends and no failure.
+    /// A failed write to standard output. A closed pipe, as after `| head`, is not a failure.
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             Self::Nothing

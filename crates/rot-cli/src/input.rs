@@ -1,4 +1,4 @@
-//! Measures from files, with names for their points and features.
+//! Measures read from files, with names for their points and features.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -8,29 +8,29 @@ use robust_ot_learn::data::{Embedded, Embeddings, Histogram, read_points, read_v
 
 use crate::failure::Failure;
 
-/// How many unknown words are listed by name.
+/// The maximum number of unknown words listed by name.
 const LISTED: usize = 20;
 
-/// A measure and what to call its parts.
+/// A measure with the names of its points and features.
 #[derive(Debug)]
 pub struct Input {
     pub path: PathBuf,
     pub measure: Measure,
     /// The words of a text.
     pub words: Option<Vec<String>>,
-    /// Words of a text that have no vector.
+    /// The words of a text without a vector.
     pub unknown: Vec<String>,
     /// The header of a table.
     pub features: Option<Vec<String>>,
 }
 
 impl Input {
-    /// What to call point i.
+    /// The name of point i.
     pub fn point(&self, i: usize) -> String {
         self.words.as_ref().map_or_else(|| format!("row {}", i + 1), |words| words[i].clone())
     }
 
-    /// The file's name without folder and ending.
+    /// The file name without folder and extension.
     pub fn label(&self) -> String {
         self.path
             .file_stem()
@@ -38,7 +38,7 @@ impl Input {
     }
 }
 
-/// Reads point clouds, with weights where files are given.
+/// Reads point clouds, with weights from files where given.
 pub fn read_clouds(paths: &[PathBuf], weights: &[Option<PathBuf>]) -> Result<Vec<Input>, Failure> {
     let read = |(path, weights): (&PathBuf, &Option<PathBuf>)| {
         let table = read_points(path)?;
@@ -62,7 +62,7 @@ pub fn read_clouds(paths: &[PathBuf], weights: &[Option<PathBuf>]) -> Result<Vec
     paths.iter().zip(weights).map(read).collect()
 }
 
-/// Reads word counts and the vectors of their words, the vector file once.
+/// Reads word counts and the vectors of their words. The vector file is read once.
 pub fn read_texts(paths: &[PathBuf], vectors: &Path) -> Result<Vec<Input>, Failure> {
     let texts = paths.iter().map(|path| Histogram::read(path)).collect::<Result<Vec<_>, _>>()?;
     let wanted: HashSet<&str> = texts.iter().flat_map(|text| text.words.iter().map(String::as_str)).collect();
@@ -79,7 +79,7 @@ pub fn read_texts(paths: &[PathBuf], vectors: &Path) -> Result<Vec<Input>, Failu
     Ok(inputs)
 }
 
-/// Reads texts when there are word vectors, point clouds otherwise.
+/// Reads texts if word vectors are given, point clouds otherwise.
 pub fn read_all(
     paths: &[PathBuf],
     vectors: Option<&Path>,

@@ -1,4 +1,4 @@
-//! `rot inspect`: what is in a model file.
+//! `rot inspect`: describes a model file.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use crate::failure::Failure;
 use crate::loss_description::describe_loss;
 use crate::score_table::score_table;
 
-/// How many labels are listed by name.
+/// The maximum number of labels listed by name.
 const LISTED: usize = 10;
 
 /// Describe a model: its shape, labels, preprocessing, loss, training and scores
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// A model of rot train
+    /// Model file written by rot train
     model: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -25,7 +25,7 @@ pub struct Inspect {
 }
 
 impl Inspect {
-    /// Reads and describes.
+    /// Reads the model and prints its description.
     pub fn run(self) -> Result<(), Failure> {
         let model = Model::load(&self.model)?;
         let mut out = io::stdout().lock();
@@ -47,7 +47,7 @@ impl Inspect {
             writeln!(out, "{all}")?;
             return Ok(());
         }
-        // Whatever a file calls its labels, it does not steer the terminal.
+        // Control characters in label names must not reach the terminal.
         let plain =
             |name: &String| name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
         let listed: Vec<String> = names.iter().take(LISTED).map(plain).collect();
@@ -67,7 +67,7 @@ impl Inspect {
         writeln!(out, "preprocessing: features {preprocessing}")?;
         writeln!(out, "loss: {}", describe_loss(about))?;
         if let Some(training) = &about.training {
-            let best = about.best_epoch.map_or(String::new(), |best| format!(", weights of epoch {best}"));
+            let best = about.best_epoch.map_or(String::new(), |best| format!(", weights from epoch {best}"));
             writeln!(
                 out,
                 "training: {} rows, {}, learning rate {}, batch {}, {} epochs{best}, weight decay {}, seed {}",

@@ -1,8 +1,8 @@
-//! `rot`.
+//! The `rot` command.
 
 use std::process::ExitCode;
 
-/// The system's hands pages back between solves and faults them in again for the next.
+/// The system allocator returns pages between solves, so that the next solve faults them in again.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! What a report of a trained model needs, kept in the folder of the run.
+//! The run folder of a trained model: everything that its report needs.
 
 use std::path::Path;
 
@@ -15,20 +15,20 @@ use crate::loss_description::describe_loss;
 use crate::machine::machine;
 use crate::run_folder::write_run;
 
-/// Test rows that can be looked at, evenly drawn.
+/// The maximum number of test rows that the report shows, evenly spaced.
 const ITEMS: usize = 200;
-/// Less mass than this is not drawn.
+/// The least mass of a flow that the report draws.
 const LEAST_MASS: f64 = 0.003;
-/// Pairs of labels in the list of confusions.
+/// The maximum number of label pairs in the list of confusions.
 const CONFUSED: usize = 20;
 
-/// A test row: what was predicted, what is true, and what has to move.
+/// A test row with its prediction, its true labels and the plan between them.
 struct Item {
     row: usize,
     truth: Vec<usize>,
-    /// The label with the largest share.
+    /// The label with the largest probability.
     best: usize,
-    /// From label, to label, mass: the whole plan.
+    /// The whole plan as (from label, to label, mass).
     flows: Vec<(usize, usize, f64)>,
     cost: f64,
     metric: Array2<f64>,
@@ -52,7 +52,7 @@ pub fn write_model_run(
             let row = item * rows / count;
             look_at(&transport, row, probabilities, truth.row(row))
         });
-        // A row whose prediction is nothing at all has no plan, and a model is worth its report all the same.
+        // A row whose predictions are all zero has no plan. It is skipped, so that the model still gets its report.
         let items: Vec<Item> = items.filter_map(Result::ok).collect();
         run["test_rows"] = rows.into();
         run["looked_at"] = count.into();
@@ -99,7 +99,7 @@ impl Item {
     }
 }
 
-/// The pairs of labels between which most mass would have to move.
+/// The pairs of labels with the most mass to move between them.
 fn confused(items: &[Item], vectors: &Array2<f64>) -> Value {
     let mut moved: Vec<((usize, usize), f64)> = Vec::new();
     let wrong = items.iter().flat_map(|item| &item.flows).filter(|(from, to, _)| from != to);

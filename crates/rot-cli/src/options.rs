@@ -1,4 +1,4 @@
-//! Options of the solver and of inputs that commands share.
+//! Solver and input options that several commands share.
 
 use std::path::PathBuf;
 
@@ -10,23 +10,23 @@ use serde_json::{Map, Value, json};
 use crate::failure::Failure;
 use crate::parse::parsed;
 
-/// More threads than any machine has use for.
+/// The maximum number of threads, more than any machine can use.
 const MOST_THREADS: usize = 1024;
 
-/// How to compute it.
+/// Options of the solver.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Solver")]
 pub struct SolverOptions {
     /// Step rule: auto, classic, line-search or corrective
     #[arg(long, default_value = "auto")]
     solver: String,
-    /// Relative gap at which a distance has converged
+    /// Relative gap at which a solve has converged
     #[arg(long, value_name = "X", default_value_t = 1e-4, allow_negative_numbers = true)]
     tol: f64,
-    /// Most oracle calls of one distance
+    /// Maximum number of oracle calls per distance
     #[arg(long, value_name = "N", default_value_t = 1000, allow_negative_numbers = true)]
     max_iter: usize,
-    /// Threads to use [default: all cores]
+    /// Number of threads [default: all cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
     /// Most memory for costs and plans, such as 2GB; what does not fit is streamed [default: half of what is free]
@@ -35,7 +35,7 @@ pub struct SolverOptions {
 }
 
 impl SolverOptions {
-    /// The settings; sets the number of threads on the way.
+    /// Checks and returns the settings, and sets the number of threads.
     pub fn apply(&self) -> Result<Settings, Failure> {
         let solver: Solver = self.solver.parse()?;
         let memory = self.memory.unwrap_or_else(Memory::share).0;
@@ -45,7 +45,7 @@ impl SolverOptions {
         Ok(settings)
     }
 
-    /// Settings for JSON.
+    /// Adds the settings to a JSON object.
     pub fn describe(&self, into: &mut Map<String, Value>) {
         into.insert("solver".into(), json!(self.solver));
         into.insert("tol".into(), json!(self.tol));
@@ -53,7 +53,7 @@ impl SolverOptions {
     }
 }
 
-/// Fixes the number of threads.
+/// Sets the number of threads of the global pool.
 pub fn set_threads(threads: usize) -> Result<(), Failure> {
     if !(1..=MOST_THREADS).contains(&threads) {
         let rule = format!("at least 1 and at most {MOST_THREADS}");
@@ -63,11 +63,11 @@ pub fn set_threads(threads: usize) -> Result<(), Failure> {
     pool.map_err(|error| Failure::Other(format!("--threads {threads}: {error}")))
 }
 
-/// Word vectors, when the inputs are texts.
+/// Options for inputs that are texts.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Input")]
 pub struct TextOptions {
-    /// Word vectors (fastText, word2vec or GloVe text format): the inputs are then lines of word, tab, count
+    /// Word vectors in the text format of fastText, word2vec or GloVe; the inputs are then lines of word, tab, count
     #[arg(long, value_name = "FILE.vec")]
     pub embeddings: Option<PathBuf>,
 }

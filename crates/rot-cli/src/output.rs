@@ -1,4 +1,4 @@
-//! Files that commands write. They are opened before the work begins, so that a wrong path costs nothing.
+//! Output files. Their paths are tested before the work begins, so that a wrong path wastes no work.
 
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};
@@ -10,29 +10,26 @@ use robust_ot_learn::data::{write_npy, write_table};
 
 use crate::failure::Failure;
 
-/// Tables on the terminal: a line above, below and under the header.
+/// Style of terminal tables: rules above the table, under the header and below the table.
 pub const TABLE_STYLE: TableStyle = TableStyle::new()
     .top_border(LineStyle::none().fill('─').junction('─'))
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// Refuses a path with an ending we do not write, or that cannot be written.
+/// Rejects a path that has an unsupported extension or cannot be written.
 pub fn check_writable(option: &str, path: &Path, endings: &[&str]) -> Result<(), Failure> {
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
     if !endings.contains(&ending.as_str()) {
         let rule = endings.iter().map(|e| format!(".{e}")).collect::<Vec<_>>().join(" or ");
         return Err(Failure::Input(format!("{option} must end in {rule}, but is {}", path.display())));
     }
-    // A pipe or device is not ours to try: opening it may block, and closing it ends the reader.
+    // Pipes and devices are not tested: opening one may block, and closing it ends the reader.
     if path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
         return Ok(());
     }
     let existed = path.symlink_metadata().is_ok();
     OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
-        Failure::Input(format!(
-            "{option} must be a file that can be written, but {}: {error}",
-            path.display()
-        ))
+        Failure::Input(format!("{option} must be a writable file, but {}: {error}", path.display()))
     })?;
     if !existed {
         let _ = std::fs::remove_file(path);
@@ -40,18 +37,18 @@ pub fn check_writable(option: &str, path: &Path, endings: &[&str]) -> Result<(),
     Ok(())
 }
 
-/// Makes a folder, with those above it, unless it is there.
+/// Creates a folder and its parents if they do not exist.
 pub fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|error| folder_failure(option, folder, &error))
 }
 
-/// A folder that cannot be used.
+/// The failure for a folder that cannot be used.
 pub fn folder_failure(option: &str, folder: &Path, error: &dyn Display) -> Failure {
     let folder = folder.display();
-    Failure::Input(format!("{option} must be a folder that can be written, but {folder}: {error}"))
+    Failure::Input(format!("{option} must be a writable folder, but {folder}: {error}"))
 }
 
-/// Refuses outputs that would overwrite an input or each other.
+/// Rejects outputs that would overwrite an input or each other.
 pub fn check_distinct(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
     let mut taken: Vec<(&str, PathBuf)> =
         inputs.iter().filter_map(|path| Some(("an input", path.canonicalize().ok()?))).collect();
@@ -61,7 +58,7 @@ pub fn check_distinct(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Re
         if let Some((other, _)) = taken.iter().find(|(_, other)| *other == place) {
             let path = path.display();
             return Err(Failure::Input(format!(
-                "{option} must be a file of its own, but {path} is {other} too"
+                "{option} must be a separate file, but {path} is also {other}"
             )));
         }
         taken.push((option, place));
@@ -69,13 +66,13 @@ pub fn check_distinct(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Re
     Ok(())
 }
 
-/// A number for a person: six digits behind the point, or an exponent where those say nothing.
+/// Formats a number with six decimals, or with an exponent if it is very small or very large.
 pub fn readable(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 || (1e-3..1e9).contains(&size) { format!("{value:.6}") } else { format!("{value:.6e}") }
 }
 
-/// A matrix as `.npy`, or as `.csv`/`.tsv` with labels on both sides if there are any.
+/// Writes a matrix as `.npy`, or as `.csv`/`.tsv` with row and column labels if given.
 pub fn write_matrix(path: &Path, matrix: &Array2<f64>, labels: Option<&[String]>) -> Result<(), Failure> {
     if path.extension().is_some_and(|ending| ending == "npy") {
         return write_npy(path, matrix).map_err(write_failure);
@@ -89,7 +86,7 @@ pub fn write_matrix(path: &Path, matrix: &Array2<f64>, labels: Option<&[String]>
     write_table(path, &header, rows).map_err(write_failure)
 }
 
-/// A write that fails although the path was fine: the disk, not the user.
+/// The failure for a write to a path that was writable: a problem of the system, not of the input.
 pub fn write_failure(error: robust_ot::Error) -> Failure {
     Failure::Other(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! `rot pairwise FILES…`.
+//! `rot pairwise`: all distances among many measures.
 
 use std::io::{self, IsTerminal, Write};
 use std::num::NonZero;
@@ -28,17 +28,17 @@ use crate::picture::{Heatmap, save};
 use crate::ray::{FromRay, solve_on_ray};
 use crate::signal::interrupt;
 
-/// Matrices up to this size are printed.
+/// The largest matrix size that is printed.
 const PRINTED: usize = 12;
 
-/// All distances among many measures, in parallel; the same matrix whatever the number of threads.
+/// All distances among many measures, in parallel; the matrix does not depend on the number of threads.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rot pairwise *.csv --heatmap distances.svg
   rot pairwise scripts/*.tsv --embeddings words.vec --groups 10 --out distances.csv")]
 pub struct Pairwise {
-    /// Points (.npy, .csv, .tsv; one a row) or, with --embeddings, lines of word, tab, count
+    /// Points (.npy, .csv, .tsv; one per row) or, with --embeddings, lines of word, tab, count
     #[arg(required = true, num_args = 1.., value_name = "FILES")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -58,38 +58,39 @@ pub struct Pairwise {
     /// Draw the matrix: .svg or .png
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     heatmap: Option<PathBuf>,
-    /// Print one JSON object on standard output and nothing else
+    /// Print only one JSON object on standard output
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
-/// A finished matrix.
+/// The matrix of all distances, with its bounds.
 struct Distances {
     labels: Vec<String>,
     matrix: Array2<f64>,
     lower_bounds: Array2<f64>,
-    /// The widest relative gap of a pair.
+    /// The largest relative gap of all pairs.
     relative_gap: f64,
-    /// Pairs that did not converge.
+    /// The number of pairs that did not converge.
     unfinished: usize,
-    /// Pairs whose costs did not fit into the memory that each was given.
+    /// The number of pairs whose costs did not fit into the memory per pair.
     not_stored: usize,
+    /// Bytes per pair.
     memory: usize,
     seconds: f64,
 }
 
 impl Pairwise {
-    /// Reads, solves all pairs, writes, prints.
+    /// Reads the inputs, solves all pairs, writes the files and prints the matrix.
     pub fn run(&self) -> Result<(), Failure> {
         let mut settings = self.solver.apply()?;
-        // Pairs are solved side by side. Up to the number of cores the split does not follow --threads, so that neither does
-        // what is stored.
+        // Pairs are solved in parallel and share the memory. Up to the number of cores, the share does not depend on
+        // --threads, so that the choice between storing and streaming does not either.
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         settings.memory /= cores.max(rayon::current_num_threads());
         let metric = self.metric.read()?;
         if self.files.len() < 2 {
             return Err(Failure::Input(format!(
-                "FILES must be at least 2, but there is {}",
+                "the number of FILES must be at least 2, but is {}",
                 self.files.len()
             )));
         }
@@ -110,7 +111,7 @@ impl Pairwise {
             None => solve_all(&inputs, &metric, &settings, &interrupt())?,
             Some(device) => solve_all_on(device, &inputs, &metric, &settings, &interrupt())?,
         };
-        // Files first: whoever reads our output may leave early.
+        // Files first: the reader of standard output may close it early.
         if let Some(path) = &self.out {
             write_matrix(path, &distances.matrix, Some(&distances.labels))?;
         }
@@ -126,7 +127,7 @@ impl Pairwise {
         }
         if distances.unfinished > 0 {
             say!(
-                "rot: warning: {} pairs did not converge; the widest relative gap is {:.1e}",
+                "rot: warning: {} pairs did not converge; the largest relative gap is {:.1e}",
                 distances.unfinished,
                 distances.relative_gap
             );
@@ -185,7 +186,7 @@ impl Pairwise {
     }
 }
 
-/// Solves every unordered pair; a measure and itself included, since some sets do not give zero there.
+/// Solves every unordered pair, including a measure with itself: some metric sets do not give zero there.
 fn solve_all(
     inputs: &[Input],
     metric: &Metric,
@@ -196,7 +197,7 @@ fn solve_all(
     let pairs = all_pairs(inputs.len());
     let progress = progress_bar(pairs.len());
     let start = Instant::now();
-    // None once someone has asked to stop.
+    // None after an interrupt.
     let solve = |room: &mut Workspace, &(i, j): &(usize, usize)| -> Result<Option<Solution>, Failure> {
         if interrupt.is_raised() {
             return Ok(None);
@@ -216,13 +217,13 @@ fn solve_all(
     };
     let solved: Vec<_> = pairs.par_iter().map_init(Workspace::default, solve).collect();
     progress.finish_and_clear();
-    // In the order of the pairs, so that the first failure does not depend on the threads.
+    // Collected in the order of the pairs, so that the first failure does not depend on the threads.
     let solved = solved.into_iter().collect::<Result<Vec<_>, _>>()?;
     let solved: Vec<Solved> = solved.into_iter().flatten().collect();
     Distances::new(inputs, &pairs, &solved, settings.memory, start)
 }
 
-/// The same on a card, many at a time.
+/// Solves every unordered pair on a GPU, many at a time.
 fn solve_all_on(
     device: &Device,
     inputs: &[Input],
@@ -254,21 +255,21 @@ fn solve_all_on(
     }
     if by_processor > 0 {
         say!(
-            "rot: note: {by_processor} pairs took the card too long, or more digits than it had, and were solved by the processor"
+            "rot: note: {by_processor} pairs were too slow on the GPU or exceeded its precision, and were solved on the CPU"
         );
     }
     Distances::new(inputs, &pairs, &found, settings.memory, start)
 }
 
-/// Value, lower bound, relative gap, how it ended, what was stored.
+/// Value, lower bound, relative gap, status, storage.
 type Solved = (f64, f64, f64, Status, Storage);
 
-/// Every unordered pair, a measure and itself included.
+/// Every unordered pair, including a measure with itself.
 fn all_pairs(n: usize) -> Vec<(usize, usize)> {
     (0..n).flat_map(|i| (i..n).map(move |j| (i, j))).collect()
 }
 
-/// The number of features, if all measures have the same.
+/// The common number of features of all measures, or a failure.
 fn same_dim(inputs: &[Input]) -> Result<usize, Failure> {
     let dim = inputs[0].measure.dim();
     let Some(other) = inputs.iter().find(|input| input.measure.dim() != dim) else { return Ok(dim) };
@@ -278,7 +279,7 @@ fn same_dim(inputs: &[Input]) -> Result<usize, Failure> {
 }
 
 impl Distances {
-    /// From what was found of all pairs; what is missing was interrupted.
+    /// Assembles the matrix. If pairs are missing, the solve was interrupted.
     fn new(
         inputs: &[Input],
         pairs: &[(usize, usize)],
@@ -308,7 +309,7 @@ impl Distances {
         })
     }
 
-    /// The nearest other measure of each.
+    /// The nearest other measure of each measure.
     fn closest(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         (0..self.labels.len()).filter_map(|i| {
             let others = (0..self.labels.len()).filter(|&j| j != i);
@@ -334,7 +335,7 @@ impl Distances {
             writeln!(out, "{table}\n")?;
         }
         let width = self.labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
-        writeln!(out, "closest neighbour")?;
+        writeln!(out, "nearest neighbor")?;
         for (i, j) in self.closest() {
             writeln!(
                 out,
@@ -347,7 +348,10 @@ impl Distances {
         let (pairs, gap, seconds) = (n * (n + 1) / 2, self.relative_gap, self.seconds);
         if self.not_stored > 0 {
             let (count, memory) = (self.not_stored, Memory(self.memory));
-            writeln!(out, "\n{count} of {pairs} were streamed: {memory} each does not hold their costs")?;
+            writeln!(
+                out,
+                "\n{count} of {pairs} pairs were streamed: their costs do not fit into {memory} each"
+            )?;
         }
         let place = device.map_or(String::new(), |device| format!(", {device}"));
         writeln!(out, "\n{pairs} distances, relative gaps up to {gap:.1e}, {seconds:.3} s{place}")?;
@@ -355,7 +359,7 @@ impl Distances {
     }
 }
 
-/// File names without folder and ending; with them where that is ambiguous.
+/// File names without folder and extension, or the paths as given where those are ambiguous.
 fn labels(inputs: &[Input]) -> Vec<String> {
     let short: Vec<_> = inputs.iter().map(Input::label).collect();
     let unique = |label: &String| short.iter().filter(|other| *other == label).count() == 1;

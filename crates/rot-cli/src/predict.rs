@@ -1,4 +1,4 @@
-//! `rot predict`: the best labels of every row, with probabilities, and where their mass would go.
+//! `rot predict`: the best labels of every row with their probabilities, and the mass that would move to them.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -16,34 +16,34 @@ use crate::failure::Failure;
 use crate::output::{check_distinct, check_writable, write_failure};
 use crate::test_data::RowOptions;
 
-/// Labels that are named for each of the best ones in an explanation.
+/// The maximum number of source labels listed per predicted label in an explanation.
 const SOURCES: usize = 3;
-/// Less mass than this is not worth a name.
+/// The least mass listed in an explanation.
 const LEAST_MASS: f64 = 0.001;
 
-/// Predict labels: the best few of every row with their probabilities
+/// Predict labels: the best labels of every row with their probabilities
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  rot predict model.safetensors --x rows.npy --top 3\n  \
     rot predict model.safetensors --x rows.npy --out probabilities.npy\n  \
     rot predict model.safetensors --x rows.csv --top 2 --explain --json")]
 pub struct Predict {
-    /// A model of rot train
+    /// Model file written by rot train
     model: PathBuf,
     #[command(flatten)]
     rows: RowOptions,
     #[command(flatten)]
     device: DeviceOptions,
-    /// How many labels a row
+    /// Number of labels per row
     #[arg(long, value_name = "K", default_value_t = 1)]
     top: usize,
-    /// For each of the best labels, the labels whose mass would move to it if the best were the true ones (most with --top 2
-    /// or more: with one, all mass goes to it)
+    /// For each of the best labels, list the labels whose mass would move to it if the best labels were the true ones
+    /// (most useful with --top 2 or more: with one label, all mass moves to it)
     #[arg(long)]
     explain: bool,
-    /// A file for the answer: .csv or .tsv (a line for each of the best labels), .json, or .npy (all probabilities)
+    /// Write the predictions: .csv or .tsv (one line per predicted label), .json, or .npy (all probabilities)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print JSON: one object a row
+    /// Print JSON: one object per row
     #[arg(long, conflicts_with = "out")]
     json: bool,
 }
@@ -52,12 +52,12 @@ pub struct Predict {
 struct Best {
     label: usize,
     probability: f64,
-    /// Labels whose mass would move here, and how much.
+    /// The labels whose mass would move here, and how much of it.
     from: Vec<(usize, f64)>,
 }
 
 impl Predict {
-    /// Reads, predicts, writes.
+    /// Reads the rows, predicts, and writes or prints the labels.
     pub fn run(self) -> Result<(), Failure> {
         self.check_outputs()?;
         let model = Model::load(&self.model)?;
@@ -110,7 +110,7 @@ impl Predict {
         let Some(path) = &self.out else { return Ok(()) };
         if ending(path) == "npy" && self.explain {
             return Err(Failure::Input(
-                "--explain must go with .csv, .tsv or .json, but --out is .npy".into(),
+                "--explain must be written to .csv, .tsv or .json, but --out is .npy".into(),
             ));
         }
         check_distinct(&[&self.model, &self.rows.x], &[("--out", Some(path.as_path()))])?;
@@ -148,7 +148,7 @@ impl Predict {
         best.iter().enumerate().map(line).collect()
     }
 
-    /// CSV on standard output.
+    /// Prints CSV on standard output.
     fn print(&self, best: &[Vec<Best>], model: &Model) -> Result<(), Failure> {
         let mut out = BufWriter::new(io::stdout().lock());
         let rows = best.iter().enumerate().flat_map(|(row, best)| self.table_rows(row, best, model));
@@ -157,7 +157,7 @@ impl Predict {
     }
 }
 
-/// For each of the best labels, those whose mass would come to it if the best were the true ones.
+/// Lists, for each of the best labels, the labels whose mass would move to it if the best labels were the true ones.
 fn explain(
     transport: &LabelTransport,
     row: ArrayView1<f64>,
@@ -176,7 +176,7 @@ fn explain(
     Ok(())
 }
 
-/// How a file's name ends, in lower case.
+/// The file extension in lower case.
 fn ending(path: &Path) -> String {
     path.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! Rows and labels as they are in files, before anything is left out or drawn.
+//! Rows and labels as read from files, before any are dropped or sampled.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -7,39 +7,39 @@ use robust_ot_learn::data::{Features, read_idx, read_idx_labels, read_labelled};
 
 use crate::failure::Failure;
 
-/// More labels than there are is a mistake in a file, and would take all memory.
+/// The maximum number of labels. A larger number is an error in the file and would exhaust the memory.
 const MOST_LABELS: usize = 10_000_000;
 /// The names of MNIST's classes, so that word vectors find them.
 const DIGITS: [&str; 10] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 
-/// Rows as they are in files.
+/// Rows and labels as read from one file or pair of files.
 pub struct Raw {
     pub place: PathBuf,
     pub features: Features,
     pub labels: Vec<Vec<usize>>,
 }
 
-/// Both parts, and what the labels are called.
+/// Training and test rows with the names of the labels.
 pub struct RawSamples {
     pub train: Raw,
     pub test: Option<Raw>,
     pub names: Vec<String>,
-    /// What svmlight files count features from.
+    /// The index of the first feature in svmlight files, 0 or 1.
     pub first_index: Option<usize>,
-    /// Labels that were left out, with the place they have in the files.
+    /// Dropped labels with their index in the files.
     pub dropped: Vec<(usize, String)>,
-    /// The places of the others.
+    /// The indices of the other labels in the files.
     places: Vec<usize>,
 }
 
-/// MNIST's four files.
+/// Reads the four files of MNIST.
 pub fn read_mnist(folder: &Path) -> Result<RawSamples, Failure> {
     let names = DIGITS.map(str::to_owned).to_vec();
     let (train, test) = (read_mnist_part(folder, "train")?, read_mnist_part(folder, "t10k")?);
     Ok(RawSamples::new(train, Some(test), names, None))
 }
 
-/// One part of MNIST.
+/// Reads one part of MNIST.
 fn read_mnist_part(folder: &Path, part: &str) -> Result<Raw, Failure> {
     let find = |what: &str| {
         let plain = folder.join(format!("{part}-{what}-ubyte"));
@@ -52,7 +52,7 @@ fn read_mnist_part(folder: &Path, part: &str) -> Result<Raw, Failure> {
     Ok(Raw { place: images, features, labels })
 }
 
-/// Files whose labels are indices, named by a file or numbered.
+/// Reads files whose labels are indices; the names come from a file or are the numbers.
 pub fn read_indexed(
     train: &Path,
     test: Option<&Path>,
@@ -75,7 +75,7 @@ pub fn read_indexed(
     }
     let mut raw = parts.into_iter().map(|(place, part)| {
         let mut features = Features::Sparse(part.features);
-        // A file knows only of the columns it uses.
+        // Without a header, a file shows only the columns it uses.
         if !part.had_header {
             features.widen(columns);
         }
@@ -85,7 +85,7 @@ pub fn read_indexed(
     Ok(RawSamples::new(train, raw.next(), names.map_or_else(|| numbered(count), Ok)?, first_index))
 }
 
-/// Labels called by their numbers.
+/// Label names that are the labels' numbers.
 pub fn numbered(count: usize) -> Result<Vec<String>, Failure> {
     if count > MOST_LABELS {
         let largest = count - 1;
@@ -94,7 +94,7 @@ pub fn numbered(count: usize) -> Result<Vec<String>, Failure> {
     Ok((0..count).map(|label| label.to_string()).collect())
 }
 
-/// Whether features and labels are in one file.
+/// Whether a file is in a text format that holds both features and labels.
 pub fn is_text(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
@@ -102,13 +102,13 @@ pub fn is_text(path: &Path) -> bool {
 }
 
 impl RawSamples {
-    /// With all labels.
+    /// Samples with all labels kept.
     pub fn new(train: Raw, test: Option<Raw>, names: Vec<String>, first_index: Option<usize>) -> Self {
         let places = (0..names.len()).collect();
         Self { train, test, names, first_index, dropped: Vec::new(), places }
     }
 
-    /// All but the labels that most training rows have; of equals, the first are more frequent.
+    /// All labels but the `count` most frequent ones in the training rows. Of equally frequent labels, the first are kept.
     pub fn less_frequent(&self, count: usize) -> Result<Vec<usize>, Failure> {
         let labels = self.names.len();
         if !(2..=labels).contains(&count) {
@@ -123,12 +123,12 @@ impl RawSamples {
         Ok(order.split_off(count))
     }
 
-    /// Takes labels out of names and rows, and closes the gaps. The labels that stay, by where they were.
+    /// Removes labels from names and rows and renumbers the others. Returns the previous indices of the labels kept.
     pub fn drop_labels(&mut self, dropped: &[usize]) -> Vec<usize> {
         let places = places_without(self.names.len(), dropped);
         for part in [Some(&mut self.train), self.test.as_mut()].into_iter().flatten() {
             for row in &mut part.labels {
-                // A label that there is not stays one, to be refused.
+                // An unknown label is kept, to be rejected later.
                 let place = |label: usize| places.get(label).copied().unwrap_or(Some(label));
                 *row = row.iter().filter_map(|&label| place(label)).collect();
             }
@@ -142,7 +142,7 @@ impl RawSamples {
     }
 }
 
-/// Where each of so many labels goes when some are left out.
+/// The new index of each of `count` labels after some are dropped; None for dropped labels.
 pub fn places_without(count: usize, dropped: &[usize]) -> Vec<Option<usize>> {
     let mut kept = vec![true; count];
     dropped.iter().for_each(|&label| kept[label] = false);

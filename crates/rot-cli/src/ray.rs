@@ -1,4 +1,4 @@
-//! `rot pairwise --ray`: the pairs are handed to a Ray cluster through the Python package, and what comes back is told as ever.
+//! `rot pairwise --ray`: solves the pairs on a Ray cluster through the Python package.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,12 +18,12 @@ use crate::input::Input;
 use crate::metric_options::Metric;
 use crate::output::write_failure;
 
-/// What runs the package: `rot` of a wheel says which Python it belongs to.
+/// The environment variable with the Python interpreter to use. The `rot` of a wheel sets it to the wheel's Python.
 const PYTHON: &str = "ROBUST_OT_PYTHON";
-/// The module that does the work.
+/// The Python module that solves the pairs.
 const MODULE: &str = "robust_ot._ray_command";
 
-/// What a cluster found.
+/// The distances from a cluster.
 pub struct FromRay {
     pub matrix: Array2<f64>,
     pub lower_bounds: Array2<f64>,
@@ -31,23 +31,23 @@ pub struct FromRay {
     pub unfinished: usize,
 }
 
-/// What the module says of it, beside the two matrices.
+/// The module's report, which accompanies the two matrices.
 #[derive(Debug, Deserialize)]
 struct Report {
     relative_gap: f64,
     unfinished: usize,
-    /// The first thing that was wrong.
+    /// The first failure.
     failed: Option<Failed>,
 }
 
-/// What is wrong with one measure, or with a pair.
+/// A failure of one measure or one pair.
 #[derive(Debug, Deserialize)]
 struct Failed {
     measures: Vec<usize>,
     why: String,
 }
 
-/// Solves all pairs on the cluster at this address.
+/// Solves all pairs on the cluster at the given address.
 pub fn solve_on_ray(
     address: &str,
     inputs: &[Input],
@@ -61,7 +61,7 @@ pub fn solve_on_ray(
     for (at, input) in inputs.iter().enumerate() {
         let (points, weights) = (input.measure.points(), input.measure.weights());
         write_npy(&folder.0.join(format!("{at}-points.npy")), points).map_err(write_failure)?;
-        // Equal weights are those of points without any.
+        // Without a file, the weights are equal.
         if weights.iter().any(|weight| weight.to_bits() != weights[0].to_bits()) {
             let weights = weights.clone().insert_axis(Axis(0));
             write_npy(&folder.0.join(format!("{at}-weights.npy")), &weights).map_err(write_failure)?;
@@ -76,7 +76,7 @@ pub fn solve_on_ray(
     let path = folder.0.join("task.json");
     fs::write(&path, task.to_string())
         .map_err(|error| Failure::Other(format!("{}: {error}", path.display())))?;
-    // Its words are for standard error: standard output is this command's.
+    // The module's messages go to standard error; standard output belongs to this command.
     let ended = Command::new(&python).args(["-m", MODULE]).arg(&folder.0).stdout(Stdio::null()).status();
     let ended = ended.map_err(|error| Failure::Other(format!("--ray {address}: {error}")))?;
     if interrupt.is_raised() {
@@ -100,7 +100,7 @@ pub fn solve_on_ray(
     Ok(FromRay { matrix: read("matrix.npy")?, lower_bounds: read("lower.npy")?, relative_gap, unfinished })
 }
 
-/// Refuses where the package or Ray is missing, and says how to have them.
+/// Fails if the package or Ray is missing, with the command that installs them.
 fn check_package(python: &OsString) -> Result<(), Failure> {
     let asked = Command::new(python).args(["-c", "import robust_ot.distributed"]).output();
     let why = match asked {
@@ -113,11 +113,11 @@ fn check_package(python: &OsString) -> Result<(), Failure> {
     };
     let place = python.to_string_lossy();
     Err(Failure::Other(format!(
-        "--ray needs the Python package with Ray, pip install 'robust-ot[ray]', but {place} cannot load it: {why}"
+        "--ray needs the Python package with Ray (pip install 'robust-ot[ray]'), but {place} cannot load it: {why}"
     )))
 }
 
-/// The metric set as keywords of the package; a prior that is a matrix goes to a file.
+/// The metric set as keywords of the package. A prior matrix is written to a file.
 fn set(set: &MetricSet, folder: &Path) -> Result<Value, Failure> {
     let mut keywords = json!({ "metric": set.name() });
     match set {
@@ -142,14 +142,14 @@ fn set(set: &MetricSet, folder: &Path) -> Result<Value, Failure> {
     Ok(keywords)
 }
 
-/// A folder that is gone afterwards.
+/// A temporary folder, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Self, Failure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         let folder = env::temp_dir().join(format!("rot-ray-{}-{now}", std::process::id()));
-        // A new one: what an earlier run left must not be taken for ours.
+        // Fails if the folder exists, so that files of an earlier run are never taken for this one's.
         fs::create_dir(&folder).map_err(|error| Failure::Other(format!("{}: {error}", folder.display())))?;
         Ok(Self(folder))
     }

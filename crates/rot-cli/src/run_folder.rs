@@ -1,4 +1,4 @@
-//! The folder of a run: what `rot report` finds there.
+//! The folder of a run, which `rot report` reads.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::output::{check_writable, make_folder, write_failure};
 
-/// What a report tells.
+/// The file with the contents of the report.
 pub const RUN: &str = "run.json";
-/// The model, where one was trained.
+/// The model, if one was trained.
 pub const MODEL: &str = "model.safetensors";
-/// The page.
+/// The report page.
 pub const PAGE: &str = "report.html";
 
-/// Makes the folder, tries what will be written there, and removes what an earlier run left.
+/// Creates the folder, checks that its files can be written, and removes the files of an earlier run.
 pub fn begin_run(folder: &Path) -> Result<(), Failure> {
     make_folder("--run", folder)?;
     check_writable("--run", &folder.join(MODEL), &["safetensors"])?;
@@ -31,7 +31,7 @@ pub fn begin_run(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes what a report tells, with the command that asked for it.
+/// Writes the contents of the report and the command line of the run.
 pub fn write_run(folder: &Path, mut run: Value) -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     run["command"] = format!("rot {}", words.join(" ")).into();

@@ -1,6 +1,6 @@
-//! One line on standard error; when that is gone, there is no one to tell.
+//! Messages on standard error, which may be closed.
 
-/// Like `eprintln!`, without its panic.
+/// Like `eprintln!`, but without a panic if standard error is closed.
 macro_rules! say {
     ($($part:tt)*) => {{
         use std::io::Write as _;

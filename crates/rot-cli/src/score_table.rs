@@ -1,11 +1,11 @@
-//! Scores for people.
+//! Scores as tables.
 
 use comfy_table::{CellAlignment, Table};
 use robust_ot_learn::Scores;
 
 use crate::output::TABLE_STYLE;
 
-/// One column of scores for each of the models named.
+/// A table with one column of scores per named model.
 pub fn score_table(columns: &[(&str, &Scores)]) -> Table {
     let mut table = Table::new();
     table.load_style(TABLE_STYLE);
@@ -32,22 +32,22 @@ pub fn score_lines(scores: &Scores) -> [(&'static str, Option<f64>); 8] {
     [
         ("AUC, mean over labels", scores.auc),
         ("average precision, mean over labels", scores.map),
-        ("accuracy of the best label", Some(scores.accuracy)),
-        ("precision of the best 3", scores.precision_at_3),
-        ("precision of the best 5", scores.precision_at_5),
+        ("accuracy of the top label", Some(scores.accuracy)),
+        ("precision at 3", scores.precision_at_3),
+        ("precision at 5", scores.precision_at_5),
         ("expected semantic cost", scores.expected_cost),
-        ("semantic cost of the best label", scores.top_1_cost),
-        ("semantic cost of the best 5", scores.top_5_cost),
+        ("semantic cost of the top label", scores.top_1_cost),
+        ("semantic cost of the top 5", scores.top_5_cost),
     ]
 }
 
-/// What the means leave out.
+/// A note on the labels that the means exclude.
 pub fn excluded(scores: &Scores) -> Option<String> {
     let Scores { labels_counted, labels_excluded, .. } = scores;
     (*labels_excluded > 0).then(|| {
         let all = labels_counted + labels_excluded;
         format!(
-            "{labels_excluded} of {all} labels have no positive or no negative row and are not in the means"
+            "{labels_excluded} of {all} labels have no positive or no negative row and are excluded from the means"
         )
     })
 }

@@ -1,10 +1,10 @@
-//! Ctrl-C asks the solvers to stop; another one, a second later, ends the program.
+//! Ctrl-C asks the solvers to stop; another one after more than a second ends the program.
 
 use std::time::{Duration, Instant};
 
 use robust_ot::Interrupt;
 
-/// Signals that arrive together are one: a terminal and a wrapper may both pass on the same Ctrl-C.
+/// Signals within this time count as one: a terminal and a wrapper may both forward the same Ctrl-C.
 const TOGETHER: Duration = Duration::from_secs(1);
 
 /// A flag that Ctrl-C raises.
@@ -12,7 +12,7 @@ pub fn interrupt() -> Interrupt {
     let interrupt = Interrupt::default();
     let raised = interrupt.clone();
     let mut first = None;
-    // Without a handler Ctrl-C ends the program as usual, which is no worse.
+    // If the handler cannot be set, Ctrl-C ends the program as usual.
     let _ = ctrlc::set_handler(move || {
         raised.raise();
         if first.get_or_insert_with(Instant::now).elapsed() > TOGETHER {

@@ -1,4 +1,4 @@
-//! Rows for a model that exists: their width and the names of their labels are known.
+//! Rows for a trained model, which determines their number of features and the names of their labels.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::raw_samples::{is_text, places_without};
 use crate::training_data::Empty;
 
-/// Which rows to predict.
+/// Options for the rows to predict.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Data")]
 pub struct RowOptions {
@@ -20,20 +20,20 @@ pub struct RowOptions {
     pub x: PathBuf,
 }
 
-/// Which labels are true.
+/// Options for the true labels.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Data")]
 pub struct TruthOptions {
-    /// Labels of the rows; the labels of an svmlight or extreme-classification file are in --x
+    /// Labels of the rows; not needed if --x is an svmlight or extreme-classification file, which contains them
     #[arg(long, value_name = "FILE")]
     y: Option<PathBuf>,
-    /// What to do about rows without labels
+    /// What to do with rows without labels
     #[arg(long, value_enum, default_value = "error")]
     empty: Empty,
 }
 
 impl RowOptions {
-    /// The features, as wide as the model's.
+    /// Reads the features and checks that their number is the model's.
     pub fn read(&self, model: &Model) -> Result<Features, Failure> {
         let features = if is_text(&self.x) {
             let mut found = read_labelled(&self.x)?;
@@ -42,13 +42,13 @@ impl RowOptions {
                 Some(1) if found.first_index == 0 => {
                     let place = self.x.display();
                     return Err(Failure::Input(format!(
-                        "{place}: features must count from 1, as in training, but one is 0"
+                        "{place}: feature indices must start at 1, as in training, but one is 0"
                     )));
                 }
                 _ => {}
             }
             let mut features = Features::Sparse(found.features);
-            // Without a header, a file knows only of the columns it uses.
+            // Without a header, a file shows only the columns it uses.
             if !found.had_header {
                 features.widen(model.features());
             }
@@ -67,14 +67,14 @@ impl RowOptions {
 }
 
 impl TruthOptions {
-    /// The true labels, and the rows that have any.
+    /// Reads the true labels. Returns them with the indices of the rows that have any.
     pub fn read(
         &self,
         rows: &RowOptions,
         model: &Model,
         count: usize,
     ) -> Result<(Targets, Vec<usize>), Failure> {
-        // The labels that files know of: the model's, and those that were left out in training.
+        // The labels in the files: the model's, and those dropped in training.
         let mut names = model.label_names().to_vec();
         for (place, name) in &model.about.dropped_labels {
             names.insert((*place).min(names.len()), name.clone());
@@ -109,7 +109,7 @@ impl TruthOptions {
             say!("rot: note: {what}; they are left out");
         }
         if kept.is_empty() {
-            return Err(Failure::Input(format!("{place}: some row must have a label, but none has")));
+            return Err(Failure::Input(format!("{place}: at least one row must have a label, but none has")));
         }
         let targets = Targets::new(model.label_names().len(), kept.iter().map(|&row| &labels[row]));
         Ok((targets.map_err(|error| Failure::about(&place, &error))?, kept))

@@ -1,14 +1,14 @@
-//! Whatever is wrong gets one line that names it, and exit code 2.
+//! Invalid input: every problem gets one line that names it, and exit code 2.
 
 mod common;
 
 use common::Scratch;
 
-/// Asserts that a command is refused with a message that has all of these parts.
+/// Asserts that a command is rejected with a message that contains all of these parts.
 fn refused(scratch: &Scratch, line: &str, parts: &[&str]) {
     let message = scratch.refusal(line);
     for part in parts {
-        assert!(message.contains(part), "rot {line}: '{message}' does not say '{part}'");
+        assert!(message.contains(part), "rot {line}: '{message}' does not contain '{part}'");
     }
 }
 
@@ -95,7 +95,7 @@ fn weights_that_are_not_weights() {
     refused(
         &s,
         "distance a.csv b.csv --source-weights few.txt",
-        &["few.txt", "one weight a point", "2 weights for 3 points"],
+        &["few.txt", "one weight per point", "2 weights for 3 points"],
     );
     refused(&s, "distance a.csv b.csv --target-weights nan.txt", &["nan.txt:2", "finite", "'nan'"]);
     refused(&s, "distance a.csv b.csv --source-weights wide.txt", &["wide.txt", "2 × 2"]);
@@ -120,8 +120,8 @@ fn parameters_out_of_range() {
         ("--metric rkp --rho nan", &["--rho", "NaN"]),
         ("--lambda 0", &["--lambda", "positive", "is 0"]),
         ("--metric w2 --rho 0.1", &["--rho", "at least 1"]),
-        ("--plan-out same.csv --metric-out same.csv", &["--metric-out", "--plan-out too"]),
-        ("--plan-out a.csv", &["--plan-out", "a.csv is an input"]),
+        ("--plan-out same.csv --metric-out same.csv", &["--metric-out", "also --plan-out"]),
+        ("--plan-out a.csv", &["--plan-out", "a.csv is also an input"]),
         ("--threads 100000", &["--threads", "at most 1024", "100000"]),
         ("--entropy 1e-20 --tol 0", &["--entropy", "at least", "0.00000000000000000001"]),
         ("--entropy 1e308", &["--entropy", "at most 1e200"]),
@@ -215,7 +215,7 @@ fn outputs_that_cannot_be_written_are_refused_before_the_work() {
     );
     refused(&s, "pairwise a.csv b.csv --out nowhere/m.csv", &["--out", "nowhere/m.csv"]);
     refused(&s, "pairwise a.csv b.csv --heatmap map.jpg", &["--heatmap", ".svg or .png", "map.jpg"]);
-    // A refused run leaves nothing behind.
+    // A rejected run leaves nothing behind.
     refused(&s, "distance a.csv gone.csv --plan-out plan.csv", &["gone.csv"]);
     assert!(!s.path("plan.csv").exists());
 }

@@ -1,4 +1,4 @@
-//! Whatever is wrong with training data or options gets one line that names it, and nothing is half-written.
+//! Invalid training data and options: every problem gets one line that names it, and no file is left half-written.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn scratch() -> Scratch {
 fn refused(s: &Scratch, line: &str, parts: &[&str]) {
     let message = s.refusal(line);
     for part in parts {
-        assert!(message.contains(part), "rot {line}: '{message}' does not say '{part}'");
+        assert!(message.contains(part), "rot {line}: '{message}' does not contain '{part}'");
     }
 }
 
@@ -78,7 +78,7 @@ fn labels_of_train_and_test_that_are_not_alike() {
     s.write("one.svm", "1 1:1\n0 2:1\n");
     s.write("zero.svm", "1 0:1\n0 1:1\n");
     s.out("train --train-x one.svm --epochs 1 --loss ce --out model.safetensors");
-    refused(&s, "predict model.safetensors --x zero.svm", &["zero.svm", "count from 1", "0"]);
+    refused(&s, "predict model.safetensors --x zero.svm", &["zero.svm", "start at 1", "0"]);
     refused(&s, "train --train-x one.svm --test-x one.svm --test-y numbers.txt", &["--test-y", "--train-y"]);
     s.write("wide.csv", "1,2\n");
     refused(&s, "evaluate model.safetensors --x wide.csv", &["--y"]);
@@ -103,7 +103,7 @@ fn features_that_leave_the_range() {
     s.out("train --train-x x.csv --train-y y.txt --epochs 1 --out model.safetensors --loss ce --lr 1");
     s.write("huge.csv", "3e38,3e38\n");
     refused(&s, "predict model.safetensors --x huge.csv", &["logits must be finite", "row 1"]);
-    // The model stays, although its test rows cannot be scored.
+    // The model is saved, although its test rows cannot be scored.
     s.write("one.txt", "cat\n");
     let line = "train --train-x x.csv --train-y y.txt --test-x huge.csv --test-y one.txt --lr 1 --epochs 1 --loss ce";
     let output = s.run(&format!("{line} --out kept.safetensors"));

@@ -1,4 +1,4 @@
-//! `--device`, on machines without a card and with one.
+//! `--device` on machines with and without a GPU.
 
 mod common;
 

@@ -71,7 +71,7 @@ fn entropy_is_in_the_value_and_the_plain_cost_beside_it() {
     let json = scratch.json("distance a.csv b.csv --entropy 0.1 --metric w2 --tol 1e-6");
     let exact = scratch.json("distance a.csv b.csv --metric w2");
     assert_eq!(json["entropy"], 0.1);
-    // Σ γ ln γ < 0 lowers the value, and the plan is no better than the exact one.
+    // Σ γ ln γ < 0 lowers the value, and the plan costs at least as much as the exact one.
     assert!(number(&json, "value") < number(&exact, "value"));
     assert!(number(&json, "unregularised_value") >= number(&exact, "value") - 1e-12);
     assert!((number(&json, "transport_cost") - number(&json, "unregularised_value")).abs() < 1e-9);
@@ -145,7 +145,7 @@ fn texts_are_compared_by_their_words() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("one.tsv: 1 of 3 words have no vector and are left out: xyzzy"), "{error}");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // ¾ ship, ¼ sea against ½ boat, ½ sea: half a unit to the boat, a quarter to the sea.
+    // ¾ ship, ¼ sea against ½ boat, ½ sea: mass ½ moves from ship to boat and ¼ from ship to sea.
     assert!((number(&json, "value") - (0.5 * 0.02 + 0.25 * 2.0)).abs() < 1e-12);
     assert_eq!(json["explain"]["flows"][0]["from"], "ship");
     assert_eq!(json["explain"]["flows"][0]["to"], "sea");
@@ -196,7 +196,7 @@ fn groupings_are_what_they_say() {
     assert!((explicit - value("--groups 2 --grouping interleaved")).abs() < 1e-12);
     let random: Vec<u64> =
         (0..8).map(|seed| value(&format!("--groups 2 --grouping random --seed {seed}")).to_bits()).collect();
-    assert!(random.iter().any(|bits| *bits != random[0]), "seeds deal features differently");
+    assert!(random.iter().any(|bits| *bits != random[0]), "seeds must assign features differently");
     assert_eq!(random[3], value("--groups 2 --grouping random --seed 3").to_bits());
     assert_eq!(scratch.json("distance x.csv y.csv --groups 3")["groups"], 3);
 }
@@ -278,7 +278,7 @@ fn ctrl_c_stops_a_long_solve_with_its_bracket() {
     };
     scratch.write("x.csv", cloud(1.3));
     scratch.write("y.csv", cloud(0.7));
-    // Far more work than a second of it.
+    // This solve takes far longer than the wait below.
     let child = Command::new(assert_cmd::cargo::cargo_bin("rot"))
         .args(["distance", "x.csv", "y.csv", "--entropy", "1e-7", "--tol", "0", "--json"])
         .current_dir(scratch.path(""))

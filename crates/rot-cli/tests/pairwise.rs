@@ -48,7 +48,7 @@ fn the_matrix_is_the_same_whatever_the_number_of_threads() {
 fn the_matrix_is_written_and_drawn() {
     let scratch = clouds();
     let text = scratch.out("pairwise one.csv two.csv far.csv --out m.csv --heatmap m.svg");
-    assert!(text.contains("closest neighbour") && text.contains("6 distances"), "{text}");
+    assert!(text.contains("nearest neighbor") && text.contains("6 distances"), "{text}");
     let csv = scratch.read("m.csv");
     assert_eq!(csv.lines().next(), Some(",one,two,far"));
     assert_eq!(csv.lines().count(), 4);
@@ -86,9 +86,9 @@ fn the_demo_shows_what_it_says() {
         let rest = text.split(before).nth(1).unwrap_or_else(|| panic!("{before} in {text}"));
         rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next().unwrap().parse().unwrap()
     };
-    // Equally far in the plain sense, far apart in the robust one, and the right sensors named.
+    // The days are equally far under plain transport and not under robust transport, and the right sensors are named.
     assert!((ratio("(ratio ") - 1.0).abs() < 0.05, "{text}");
-    assert!(ratio("wednesday is ") > 2.0, "{text}");
+    assert!(ratio("Wednesday is ") > 2.0, "{text}");
     assert!(text.contains("vibration 50 %, current 43 %"), "{text}");
 }
 
@@ -105,7 +105,7 @@ fn a_cluster_needs_the_python_package() {
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8(output.stderr).unwrap()
     };
-    // No Python, and one that cannot load the package.
+    // A missing Python, and one that cannot load the package.
     for python in ["no-such-python", "false"] {
         let error = run(python);
         assert!(error.contains("pip install 'robust-ot[ray]'") && error.contains(python), "{error}");

@@ -1,4 +1,4 @@
-//! Pages of runs, made by the real binary. `make test-browser` opens them in a browser.
+//! Report pages written by the real binary. `make test-browser` opens such pages in a browser.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use common::Scratch;
 use serde_json::Value;
 
-/// Labels with names that are markup, in the plane.
+/// Points in the plane, with a label whose name is markup.
 fn scratch() -> Scratch {
     let s = Scratch::new();
     let names = ["<b>cat</b>", "dog", "truck"];
@@ -28,12 +28,12 @@ const DATA: &str =
     "--train-x x.csv --train-y y.txt --label-names names.txt --label-vectors words.vec --epochs 20";
 const TEST: &str = "--test-x x.csv --test-y y.txt";
 
-/// A page that needs nothing from elsewhere, with as many pictures as told, each also as files.
+/// Writes a page and checks that it loads nothing from elsewhere and has these pictures, each also as files.
 fn page(s: &Scratch, folder: &str, pictures: &[&str]) -> String {
     let printed = s.out(&format!("report {folder}"));
     assert!(printed.contains(&format!("{folder}/report.html")), "{printed}");
     let page = s.read(&format!("{folder}/report.html"));
-    // A namespace is a name, not an address that is opened.
+    // An XML namespace is a name, not an address to load.
     let addresses = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!addresses.contains("http") && !addresses.contains("src="), "{page}");
     assert_eq!(page.matches("<figure>").count(), pictures.len());
@@ -53,16 +53,12 @@ fn a_model_tells_of_its_training_its_metric_and_its_mistakes() {
     let printed = s.out(&format!("train {DATA} {TEST} --validation 0.2 --groups 3 --run tags"));
     assert!(printed.contains("rot report tags"), "{printed}");
     let text = page(&s, "tags", &["loss", "validation", "metric"]);
-    for part in [
-        "Learning curves",
-        "The metric between predictions",
-        "Labels that are confused",
-        "60 of 60 test rows",
-    ] {
+    for part in ["Learning curves", "The metric between predictions", "Confused labels", "60 of 60 test rows"]
+    {
         assert!(text.contains(part), "{part}");
     }
-    assert!(!text.contains("<b>cat"), "a label's name is text");
-    // What the view shows is a plan: it takes all mass from the prediction to the true labels.
+    assert!(!text.contains("<b>cat"), "label names must be escaped");
+    // The view shows a plan, which moves all mass from the prediction to the true labels.
     let run: Value = serde_json::from_str(&s.read("tags/run.json")).unwrap();
     for item in run["items"].as_array().unwrap() {
         let truth = item["truth"].as_array().unwrap();
@@ -71,7 +67,7 @@ fn a_model_tells_of_its_training_its_metric_and_its_mistakes() {
         let mass: f64 = flows.iter().map(|flow| flow[2].as_f64().unwrap()).sum();
         assert!((mass + item["small"].as_f64().unwrap() - 1.0).abs() < 1e-9, "{item}");
     }
-    // With one true label all mass that does not stay moves to it.
+    // With one true label, all mass that does not stay moves to it.
     let sum = |list: &Value, key: &str| -> f64 {
         list.as_array().unwrap().iter().map(|entry| entry[key].as_f64().unwrap()).sum()
     };
@@ -88,11 +84,11 @@ fn a_model_without_test_rows_or_vectors_tells_what_there_is() {
     assert!(page(&s, "bare", &["loss"]).contains("No test rows"));
     s.out(&format!("train --train-x x.csv --train-y y.txt --label-names names.txt --epochs 5 {TEST} --validation 0.2 --run plain"));
     assert!(!page(&s, "plain", &["loss", "validation"]).contains("The metric"));
-    // Cross-entropy has no metric set, but mass to move all the same.
+    // Cross-entropy has no metric set, but its predictions still have mass to move.
     s.out(&format!("train {DATA} {TEST} --loss ce --validation 0.2 --run ce"));
     let text = page(&s, "ce", &["loss", "validation"]);
-    assert!(!text.contains("The metric") && text.contains("Labels that are confused"));
-    // Nothing but the rows says what is near; the folder forgets the run before.
+    assert!(!text.contains("The metric") && text.contains("Confused labels"));
+    // The rows alone define the geometry; the folder drops the previous run.
     let bare = DATA.replace("--label-vectors words.vec", "--geometry rows");
     s.out(&format!("train {bare} {TEST} --loss srw --k 2 --validation 0.2 --run ce"));
     assert!(!s.path("ce/report.html").exists());
@@ -133,7 +129,7 @@ fn experiments_are_told_from_their_folder() {
     );
     let printed = s.out("reproduce small.toml growth.toml --data . --out runs");
     assert!(printed.contains("to the power"), "{printed}");
-    // Two options with the first seed, then the better one with the others.
+    // Two options with the first seed, then the better option with the other seeds.
     assert_eq!(s.read("runs/small.jsonl").lines().count(), 4);
     let text = page(&s, "runs", &["small-points-tuned", "growth-labels"]);
     for part in ["A small table", "0.900", "seeds", "machine", "Growth"] {
@@ -148,7 +144,7 @@ fn what_is_no_run_is_refused() {
     std::fs::create_dir(s.path("odd")).unwrap();
     let refused = |line: &str, part: &str| {
         let message = s.refusal(line);
-        assert!(message.contains(part), "{message} does not say {part}");
+        assert!(message.contains(part), "{message} does not contain {part}");
     };
     refused("report nowhere", "nowhere");
     refused("report empty", "run.json");

@@ -1,4 +1,4 @@
-//! Experiments from files of their own, on small data.
+//! Experiments from user-written files, on small data.
 
 mod common;
 
@@ -61,13 +61,13 @@ fn a_table_is_run_once_and_shown_with_its_figures() {
     let command = found[0]["command"].as_str().unwrap();
     assert!(command.starts_with("rot train") && command.contains("--row-length 2"), "{command}");
     assert!(found.iter().all(|run| run["test"]["auc"].as_f64().is_some()));
-    // The published AUC, 0.5, is far from that of a model that learns these rows.
+    // The published AUC, 0.5, is far from that of a model that fits these rows.
     let tables = s.read("runs/small.md");
     let row = tables.lines().find(|row| row.starts_with("| W2² |")).unwrap();
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
     assert!(cells[2].split(' ').next().unwrap().parse::<f64>().unwrap() > 0.6, "{row}");
     assert_eq!((cells[3], cells[5]), ("0.500", "no"), "{row}");
-    // The same again runs nothing again, and says the same.
+    // The same command again runs nothing and prints the same.
     assert_eq!(s.out(line), printed);
     assert_eq!(s.read("runs/small.jsonl"), lines);
     s.out("reproduce small.toml --data . --out runs --quick --protocols paper");
@@ -96,7 +96,7 @@ fn texts_and_contours_are_drawn() {
     let printed = s.out("reproduce texts.toml lines.toml --data . --out runs");
     assert!(printed.contains("One – Two") && printed.contains("of 3 columns"), "{printed}");
     assert!(
-        printed.contains("W2: dog for cat") && printed.contains("+0.000 off a straight line"),
+        printed.contains("W2: predicting dog for cat") && printed.contains("+0.000 off a straight line"),
         "{printed}"
     );
     for file in
@@ -114,7 +114,7 @@ fn what_cannot_be_run_is_refused() {
     s.write("odd.toml", TABLE.replace("--loss w2", "--loss w3"));
     let refused = |line: &str, parts: &[&str]| {
         let message = s.refusal(line);
-        parts.iter().for_each(|part| assert!(message.contains(part), "{message} does not say {part}"));
+        parts.iter().for_each(|part| assert!(message.contains(part), "{message} does not contain {part}"));
     };
     refused("reproduce table9 --data . --out runs", &["table1", "movies", "table9"]);
     refused("reproduce bad.toml --data . --out runs", &["bad.toml:3"]);

@@ -47,7 +47,7 @@ fn trained(s: &Scratch, options: &str) -> Value {
 #[test]
 fn rows_say_which_labels_are_near() {
     let s = scratch();
-    // Without vectors of names, and with them: the loss goes by the rows, scores by the names.
+    // Without and with label vectors: the loss uses the rows, the scores use the label vectors.
     let bare = DATA.replace("--label-vectors words.vec", "");
     let options = "--geometry rows --groups 2 --epochs 60 --lr 0.05";
     let out = s.out(&format!("train {bare} --json {options} --loss p"));
@@ -55,10 +55,10 @@ fn rows_say_which_labels_are_near() {
     assert!(found["test"]["auc"].as_f64().unwrap() > 0.8 && found["test"]["semantic_cost"].is_null());
     assert_eq!(found["about"]["geometry"], "rows");
     let named = trained(&s, &format!("{options} --loss p"));
-    assert_eq!(named["test"]["auc"], found["test"]["auc"], "names take no part in the loss");
+    assert_eq!(named["test"]["auc"], found["test"]["auc"], "label vectors must not enter the loss");
     assert!(named["test"]["semantic_cost"].as_f64().is_some());
     assert_ne!(trained(&s, "--groups 2 --epochs 60 --lr 0.05 --loss p")["test"]["auc"], named["test"]["auc"]);
-    // A loss without transport asks for no geometry.
+    // A loss without transport needs no geometry.
     assert_eq!(trained(&s, "--loss ce --geometry rows --epochs 2")["about"]["geometry"], "");
 }
 
@@ -101,7 +101,7 @@ fn a_model_is_described_scored_and_predicts() {
         assert!(text.contains(part), "{text}");
     }
     assert_eq!(s.json("inspect model.safetensors")["labels"][3], "lorry");
-    // The scores of training's test rows are those of the same rows evaluated.
+    // `rot evaluate` gives the scores that training reported for its test rows.
     let mut scores = s.json("evaluate model.safetensors --x test.csv --y test.txt");
     assert_eq!(scores["device"].take(), "cpu");
     let mut wanted = found["test"].clone();
@@ -130,10 +130,10 @@ fn rows_of_one_length_are_a_part_of_the_model() {
     let found = trained(&s, "--epochs 40 --row-length 2 --out model.safetensors");
     assert!(s.out("inspect model.safetensors").contains("rows scaled to length 2"));
     assert_eq!(s.json("inspect model.safetensors")["row_length"], 2.0);
-    // Evaluating applies it: the scores of training's test rows come out again.
+    // `rot evaluate` applies the row length and gives the scores that training reported.
     let scores = s.json("evaluate model.safetensors --x test.csv --y test.txt");
     assert_eq!(scores["auc"], found["test"]["auc"]);
-    // The model sees directions alone: rows a thousand times as long have the same labels and, to rounding, probabilities.
+    // The model sees directions only: rows scaled by 1000 get the same labels and, up to rounding, the same probabilities.
     s.write("short.csv", "1,2\n3,-1\n0,0\n");
     s.write("long.csv", "1000,2000\n3000,-1000\n0,0\n");
     let short = s.out("predict model.safetensors --x short.csv");
@@ -181,7 +181,7 @@ fn a_run_killed_at_any_moment_ends_where_the_other_ends() {
         std::fs::read(s.path("whole.safetensors")).unwrap()
             == std::fs::read(s.path("parts.safetensors")).unwrap()
     );
-    // Only whole checkpoints remain, or what a kill left beside them.
+    // A complete checkpoint remains, perhaps next to files that a kill left behind.
     let names: Vec<String> = std::fs::read_dir(s.path("run"))
         .unwrap()
         .map(|f| f.unwrap().file_name().into_string().unwrap())
@@ -227,7 +227,7 @@ fn protocols_set_what_the_paper_says() {
         assert_eq!(training["weight_decay"], 0.0005);
         assert_eq!(training["batch"], 150);
     }
-    // Doubly stochastic rows that sum to 1/r: costs 1/r as large at the same entropies.
+    // The rows of the metric sum to 1/r instead of 1, so costs are 1/r as large at the same entropies.
     let about = trained(&s, "--loss ds --groups 3 --protocol authors-code --epochs 1")["about"].clone();
     assert!((about["mix_ot"].as_f64().unwrap() - 1.0 / 3.0).abs() < 1e-15);
     assert!((about["robust"]["entropy"].as_f64().unwrap() - 0.06).abs() < 1e-15);
@@ -255,7 +255,7 @@ fn labels_without_vectors_and_rows_without_labels_are_dealt_with_as_asked() {
 #[test]
 fn sparse_text_and_its_test_rows_are_counted_alike() {
     let s = scratch();
-    // The training file counts from 0; nothing in the test file says so.
+    // Feature indices of the training file start at 0; the test file does not show it.
     let (mut train, mut test) = (String::new(), String::new());
     for row in 0..40 {
         writeln!(train, "{} {}:1", row % 2, row % 2).unwrap();
@@ -270,7 +270,7 @@ fn sparse_text_and_its_test_rows_are_counted_alike() {
 #[test]
 fn labels_that_were_left_out_in_training_are_left_out_of_scores() {
     let s = scratch();
-    // The first label has no vector, so that all others move down by one.
+    // The first label has no vector, so all others move down by one.
     s.write("names.txt", "lorry\ncat\ndog\ntruck\n");
     s.write("few.vec", "cat 1 0\ndog 0.5 0.5\ntruck 0 1\n");
     let data = "--train-x train.csv --train-y train.txt --label-names names.txt --label-vectors few.vec --missing drop";

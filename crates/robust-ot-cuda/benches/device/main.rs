@@ -15,7 +15,7 @@ fn main() {
             return;
         }
     };
-    println!("{device}\n\n| what | measured | floor | wanted |\n|---|---|---|---|");
+    println!("{device}\n\n| problem | measured | floor | target |\n|---|---|---|---|");
     // Which parts: all, or those named.
     let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wanted = |part: &str| named.is_empty() || named.iter().any(|name| name == part);

@@ -64,9 +64,9 @@ pub fn run(device: &Device) {
         // Costs and γT of every call.
         let least = calls as f64 * 2.0 * 2.0 * (WORDS * WORDS * DIM) as f64 / floor::DOUBLE;
         println!(
-            "| {} pairs of {DOCUMENTS} documents of {WORDS} words, d = {DIM}, W_P r = {GROUPS}, entropy {entropy} | {on_card:.1} s, {:.2} calls a \
-             pair, relative gaps up to {gap:.1e}; two threads of its processor {expected:.0} s by {COMPARED} pairs, {:.0} times as long, values \
-             up to {apart:.1e} apart | {least:.1} s | ten times |",
+            "| {} pairs of {DOCUMENTS} documents of {WORDS} words, d = {DIM}, W_P r = {GROUPS}, entropy {entropy} | {on_card:.1} s, {:.2} calls \
+             per pair, relative gaps up to {gap:.1e}; {expected:.0} s on two CPU threads, extrapolated from {COMPARED} pairs, {:.0} times as long, \
+             values differ by up to {apart:.1e} | {least:.1} s | ten times faster |",
             pairs.len(),
             calls as f64 / pairs.len() as f64,
             expected / on_card

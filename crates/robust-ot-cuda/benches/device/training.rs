@@ -106,8 +106,8 @@ impl Case {
         let (free, all) = device.memory().expect("the card answers");
         seconds.sort_by(f64::total_cmp);
         println!(
-            "| an epoch, {name} ({rows} rows, {features} features, {labels} labels, five a row, r = {groups}) | {:.1} ms ({:.1} to {:.1}), \
-             {:.1} GB of the card in use | {:.1} ms | {wanted} |",
+            "| an epoch, {name} ({rows} rows, {features} features, {labels} labels, five per row, r = {groups}) | {:.1} ms ({:.1} to {:.1}), \
+             {:.1} GB of GPU memory in use | {:.1} ms | {wanted} |",
             1e3 * seconds[EPOCHS / 2],
             1e3 * seconds[0],
             1e3 * seconds[EPOCHS - 1],

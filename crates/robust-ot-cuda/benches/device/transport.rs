@@ -35,7 +35,7 @@ pub fn run(device: &Device) {
     let (free, all) = device.memory().expect("the card answers");
     println!(
         "| entropic W_P, r = {GROUPS}, 100,000 × 100,000 points, d = {DIM}, entropy .05 · median | {}, relative gap {:.1e}, {:.2} s, {} oracle \
-         calls, {:.2} GB of the card in use | | gap 1e-2, 15 s, 2 GB |",
+         calls, {:.2} GB of GPU memory in use | | gap 1e-2, 15 s, 2 GB |",
         found.status,
         found.relative_gap,
         start.elapsed().as_secs_f64(),

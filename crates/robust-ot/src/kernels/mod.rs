@@ -1,4 +1,4 @@
-//! Element-wise work on slices, compiled for the instruction sets at hand and chosen when it runs.
+//! Element-wise kernels on slices, compiled for several instruction sets and selected at run time.
 
 mod real;
 #[expect(clippy::inline_always, reason = "they must be compiled for the instruction set of their caller")]

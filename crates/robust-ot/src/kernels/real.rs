@@ -1,11 +1,11 @@
-//! The numbers that costs are kept in.
+//! The number types of costs.
 
 use std::fmt::Debug;
 
 use super::slices::{double, single};
 
-/// A number that costs and plans are kept in: `f64`, or `f32` for half the memory and about twice the speed. Potentials
-/// and sums are `f64` either way. Sealed: these two are all.
+/// A number type for costs and plans: `f64`, or `f32` for half the memory and about twice the speed. Potentials and sums
+/// are `f64` in both cases. The trait is sealed: there are no other implementations.
 ///
 /// ```
 /// use ndarray::array;
@@ -20,12 +20,12 @@ use super::slices::{double, single};
 pub trait Real:
     sealed::Kernels + Copy + Debug + Default + Send + Sync + PartialOrd + Into<f64> + faer::traits::ComplexField
 {
-    /// The name in messages.
+    /// The name of the type in messages.
     const NAME: &'static str;
-    /// From one to the next number.
+    /// The distance from 1 to the next number.
     const EPSILON: f64;
 
-    /// The nearest number of this kind.
+    /// Rounds to the nearest number of this type.
     fn nearest(x: f64) -> Self;
 }
 
@@ -48,16 +48,16 @@ impl Real for f32 {
 }
 
 pub(crate) mod sealed {
-    /// The loops over slices of one kind of number.
+    /// The loops over slices of one number type.
     pub trait Kernels: Sized {
-        /// max_j (s_j − c_j · inverse), written to x on the way.
+        /// x_j ← s_j − c_j · inverse; returns the maximum.
         fn exponents(x: &mut [Self], s: &[Self], c: &[Self], inverse: Self) -> Self;
         /// x_j ← e^{x_j − shift}; returns the sum.
         fn exp_shifted(x: &mut [Self], shift: Self) -> f64;
         /// x_j ← e^{s_j − c_j · inverse − shift}; returns the sum.
         fn exp_exponents(x: &mut [Self], s: &[Self], c: &[Self], inverse: Self, shift: Self) -> f64;
-        /// Softmax over the rows q of g_q − c_qp · inverse, for every column p, and its logarithm. The room takes two
-        /// numbers a column.
+        /// Softmax over the rows q of g_q − c_qp · inverse, for every column p, and its logarithm. `room` is a workspace
+        /// of two numbers per column.
         fn softmax_columns(
             shares: &mut [Self],
             logs: &mut [Self],
@@ -70,9 +70,9 @@ pub(crate) mod sealed {
         fn multiply(y: &mut [Self], x: &[Self]);
         /// c_j ← α + β_j − 2 c_j.
         fn complete_costs(c: &mut [Self], alpha: Self, beta: &[Self]);
-        /// The least and the largest; NaN when one is.
+        /// The smallest and the largest; NaN if any number is not finite.
         fn extremes(x: &[Self]) -> (f64, f64);
-        /// y_j ← x_j · scale in single precision, numbers below its range as 0.
+        /// y_j ← x_j · scale in single precision; numbers below its range become 0.
         fn hold_single(y: &mut [f32], x: &[Self], scale: f64);
         /// y_j ← x_j · scale in double precision.
         fn hold_double(y: &mut [f64], x: &[Self], scale: f64);

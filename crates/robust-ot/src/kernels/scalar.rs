@@ -1,7 +1,7 @@
-//! One exponential, one logarithm, written so that a loop over them becomes vector instructions: no branches, no tables,
+//! The exponential and the logarithm of one number, written so that loops over them vectorize: no branches, no tables,
 //! no calls. Coefficients come from `tools/fit_kernels.py`.
 //!
-//! `FUSED` says that the caller's instruction set multiplies and adds in one step; without it `mul_add` would be a call.
+//! `FUSED` means that the caller's instruction set has fused multiply-add; without it, `mul_add` would be a call.
 
 #[inline(always)]
 fn fma64<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
@@ -13,8 +13,8 @@ fn fma32<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// e^x within 2 ulp for −708 ≤ x ≤ 709; 0 below, ∞ above, NaN for NaN: x = k ln 2 + r with |r| ≤ ½ ln 2, a polynomial
-/// in r, and k into the exponent.
+/// e^x within 2 ulp for −708 ≤ x ≤ 709; 0 below, ∞ above, NaN for NaN. With x = k ln 2 + r and |r| ≤ ½ ln 2, it is a
+/// polynomial in r, with k added to the exponent bits.
 #[inline(always)]
 pub(super) fn exp64<const FUSED: bool>(x: f64) -> f64 {
     const LOWEST: f64 = -708.0;
@@ -72,8 +72,8 @@ pub(super) fn exp32<const FUSED: bool>(x: f32) -> f32 {
     if x > HIGHEST { f32::INFINITY } else { y }
 }
 
-/// ln x within 4 ulp for normal x; as std for 0, ∞ and NaN, NaN below 0; a subnormal number counts as the smallest
-/// normal one. x = 2^k m with m in [√½, √2), and ln m = 2 artanh s, s = (m − 1)/(m + 1).
+/// ln x within 4 ulp for normal x. Agrees with std for 0, ∞ and NaN; NaN below 0; a subnormal number counts as the
+/// smallest normal one. x = 2^k m with m in [√½, √2), and ln m = 2 artanh s, s = (m − 1)/(m + 1).
 #[inline(always)]
 pub(super) fn ln64<const FUSED: bool>(x: f64) -> f64 {
     const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
@@ -81,12 +81,12 @@ pub(super) fn ln64<const FUSED: bool>(x: f64) -> f64 {
     // The bits of √½, so that k counts from there.
     const ROOT: u64 = 0x3FE6_A09E_667F_3BCD;
     const MANTISSA: u64 = (1 << 52) - 1;
-    // 2⁵² + 2⁵¹, whose low bits take an integer.
+    // 2⁵² + 2⁵¹, whose low bits can hold an integer.
     const ROUNDER: f64 = 6_755_399_441_055_744.0;
     let within = if x < f64::MIN_POSITIVE { f64::MIN_POSITIVE } else { x };
     let offset = within.to_bits().wrapping_sub(ROOT);
     let m = f64::from_bits((offset & MANTISSA).wrapping_add(ROOT));
-    // An arithmetic shift would do; vectors of 64-bit integers have none everywhere, so the sign goes by way of a bias.
+    // An arithmetic shift would do, but not every instruction set has one for 64-bit lanes; a bias keeps the sign.
     let biased = offset.wrapping_add(1024 << 52) >> 52;
     let k = f64::from_bits(ROUNDER.to_bits() + biased) - (ROUNDER + 1024.0);
     let s = (m - 1.0) / (m + 1.0);

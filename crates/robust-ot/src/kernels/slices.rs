@@ -1,5 +1,5 @@
-//! The loops. Sums run in a fixed number of lanes, so that the order of additions is that of the source code, whatever
-//! the number of threads.
+//! The loops. Sums use a fixed number of lanes, so that the source code alone sets the order of additions, whatever the
+//! number of threads.
 
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
@@ -13,7 +13,7 @@ macro_rules! precision {
             use super::*;
 
             const LANES: usize = $lanes;
-            /// Numbers whose sum is carried over to `f64`: a whole number of lanes that stays in the first cache.
+            /// Number of terms per partial sum, before it is added in `f64`: a multiple of the lanes that fits in L1.
             const CHUNK: usize = 512;
 
             #[multiversion(targets("x86_64+avx512f+avx512dq+fma", "x86_64+avx2+fma"))]
@@ -125,7 +125,7 @@ macro_rules! precision {
             #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
             pub(in super::super) fn extremes(x: &[$real]) -> (f64, f64) {
                 let (mut lows, mut highs) = ([<$real>::INFINITY; LANES], [<$real>::NEG_INFINITY; LANES]);
-                // x − x is 0 for numbers and NaN for everything else.
+                // x − x is 0 for finite numbers and NaN otherwise.
                 let mut odd = [0.0; LANES];
                 let (blocks, rest) = x.as_chunks::<LANES>();
                 for block in blocks {
@@ -277,8 +277,8 @@ pub(crate) fn lower_to_differences(y: &mut [f64], x: &[f64], c: f64) {
     }
 }
 
-/// y_j ← min(y_j, x_j − c), with `place` noted where that is the new least. Places are numbers of y's width, so that
-/// both go through the same registers.
+/// y_j ← min(y_j, x_j − c), with `place` recorded where the minimum changes. Places are `f64` like y, so that both use
+/// registers of the same width.
 #[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
 pub(crate) fn lower_with_places(y: &mut [f64], places: &mut [f64], x: &[f64], c: f64, place: f64) {
     for ((y, at), x) in y.iter_mut().zip(places).zip(x) {

@@ -5,7 +5,7 @@ use super::scalar::{exp32, exp64, ln64};
 use super::{lower_to_differences, lower_with_places, smallest_difference};
 
 fn exp_of<T: Kernels + Copy>(x: T, zero: T) -> T {
-    // Long enough for the vector loop; all places must agree.
+    // Long enough for the vector loop; all entries must agree.
     let mut powers = [x; 19];
     T::exp_shifted(&mut powers, zero);
     powers[0]
@@ -14,7 +14,7 @@ fn exp_of<T: Kernels + Copy>(x: T, zero: T) -> T {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-    // The loops run what this machine has best; both kinds of arithmetic are tried here, number by number.
+    // The loops use the best instruction set of this machine; here both kinds of arithmetic are tested, number by number.
     #[test]
     fn fused_and_plain_arithmetic_both_agree_with_std(x in -708.0_f64..709.0, y in 1e-300_f64..1e300) {
         for power in [exp64::<true>(x), exp64::<false>(x)] {

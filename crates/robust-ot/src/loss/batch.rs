@@ -14,8 +14,8 @@ use crate::interrupt::Interrupt;
 use crate::kernels::Real;
 use crate::linalg::{flat, flat_mut};
 
-/// Rows that one thread takes at a time: enough for its matrix products, few enough for its caches. Fixed, so that
-/// results do not depend on the number of threads.
+/// Rows that one thread processes at a time: enough for its matrix products, few enough for its caches. The number is
+/// fixed, so that results do not depend on the number of threads.
 const ROWS_A_CHUNK: usize = 16;
 
 /// The robust loss between softmax predictions and true labels, with label vectors as geometry.
@@ -40,7 +40,7 @@ pub struct RobustLoss<T: Real = f64> {
     settings: LossSettings,
 }
 
-/// What a batch comes to.
+/// The losses and gradients of a batch.
 ///
 /// ```
 /// use ndarray::array;
@@ -60,7 +60,7 @@ pub struct LossGradient<T> {
     pub gradients: Array2<T>,
 }
 
-/// What is behind the loss of one row; see [`RobustLoss::explain`].
+/// The plan and the metric behind the loss of one row; see [`RobustLoss::explain`].
 #[derive(Debug, Clone)]
 pub struct LossPlan {
     /// W.
@@ -72,10 +72,10 @@ pub struct LossPlan {
 }
 
 impl<T: Real> RobustLoss<T> {
-    /// Takes one vector a label.
+    /// Takes one vector per label.
     ///
     /// # Errors
-    /// When there are fewer than two labels, a vector is not finite, or grouping, metric set or settings do not fit.
+    /// When there are fewer than two labels, a vector is not finite, or the grouping, metric set or settings do not fit.
     pub fn new(vectors: &Array2<f64>, grouping: &Grouping, settings: LossSettings) -> Result<Self> {
         settings.check()?;
         Ok(Self { labels: Labels::new(vectors, grouping, &settings.set)?, settings })
@@ -86,12 +86,12 @@ impl<T: Real> RobustLoss<T> {
         self.labels.points.nrows()
     }
 
-    /// Which loss, and how accurately.
+    /// The settings of this loss.
     pub fn settings(&self) -> &LossSettings {
         &self.settings
     }
 
-    /// The labels as points, and what is known of them beforehand.
+    /// The labels as points, with the quantities that are precomputed for them.
     ///
     /// ```
     /// use ndarray::array;
@@ -99,17 +99,17 @@ impl<T: Real> RobustLoss<T> {
     /// use robust_ot::loss::{LossSettings, RobustLoss};
     ///
     /// let loss = RobustLoss::<f64>::new(&array![[0.0], [2.0]], &Grouping::none(1), LossSettings::default())?;
-    /// assert_eq!(loss.geometry().grams, array![[1.0], [1.0]]); // seen from their mean
+    /// assert_eq!(loss.geometry().grams, array![[1.0], [1.0]]); // relative to their mean
     /// # Ok::<(), robust_ot::Error>(())
     /// ```
     pub fn geometry(&self) -> &Labels<T> {
         &self.labels
     }
 
-    /// Losses and gradients for logarithms of predictions (log-softmax), one row a sample.
+    /// Losses and gradients for logarithms of predictions (log-softmax), one row per sample.
     ///
-    /// A row with one label has one plan, and its loss is exact. Rows with more run as many iterations as the settings
-    /// allow.
+    /// A row with one label has only one plan, so its loss is exact. Rows with more labels run as many iterations as the
+    /// settings allow.
     ///
     /// # Errors
     /// When shapes differ, a logarithm is not finite, or the metric is not representable.
@@ -123,10 +123,10 @@ impl<T: Real> RobustLoss<T> {
         Ok(LossGradient { losses: workspace.losses, gradients: workspace.gradients })
     }
 
-    /// [`RobustLoss::loss_gradient`] until it is interrupted, after which the rows that are left are not looked at.
+    /// [`RobustLoss::loss_gradient`] that stops when interrupted; the remaining rows are not computed.
     ///
     /// # Errors
-    /// As there.
+    /// As [`RobustLoss::loss_gradient`].
     pub fn loss_gradient_until(
         &self,
         log_predictions: ArrayView2<T>,
@@ -138,10 +138,10 @@ impl<T: Real> RobustLoss<T> {
         Ok(LossGradient { losses: workspace.losses, gradients: workspace.gradients })
     }
 
-    /// [`RobustLoss::loss_gradient`] into room that is used again.
+    /// [`RobustLoss::loss_gradient`] into a workspace that is reused.
     ///
     /// # Errors
-    /// As there. The room then holds nothing of use.
+    /// As [`RobustLoss::loss_gradient`]. The workspace then holds nothing of use.
     pub fn loss_gradient_in(
         &self,
         log_predictions: ArrayView2<T>,
@@ -222,13 +222,13 @@ impl<T: Real> RobustLoss<T> {
             return Err(Error::Shape {
                 name: "the predictions",
                 expected: format!(
-                    "{} × {}, a row for each of the targets and a column a label",
+                    "{} × {}, one row per sample and one column per label",
                     expected.0, expected.1
                 ),
                 found: format!("{rows} × {columns}, with targets among {} labels", targets.labels()),
             });
         }
-        // NaN when any number is not finite.
+        // The extremes are NaN when any number is not finite.
         if logs.is_empty() || T::extremes(logs).0.is_finite() {
             return Ok(());
         }

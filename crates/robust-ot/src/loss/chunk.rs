@@ -1,4 +1,4 @@
-//! Some rows of a batch, from predictions to gradients, on one thread: a handful of matrix products.
+//! A chunk of the rows of a batch, from predictions to gradients, on one thread: a handful of matrix products.
 
 use ndarray::{Array2, ArrayView2, ArrayViewMut1, ArrayViewMut2};
 
@@ -13,7 +13,7 @@ use crate::kernels::Real;
 use crate::linalg::{inner, product_into, row as row_of};
 use crate::metric::{Room, WorstCase};
 
-/// A gap of so many units of rounding is none.
+/// A gap of at most this many units of rounding counts as zero.
 const ROUNDING: f64 = 8.0;
 
 /// The rows `first..first + rows` of a batch.
@@ -25,11 +25,11 @@ pub(super) struct Rows<'a, T> {
     pub(super) first: usize,
     /// ln h, rows × L.
     pub(super) log_predictions: &'a [T],
-    /// Once raised, iterations end.
+    /// Iterations end once this is raised.
     pub(super) interrupt: Option<&'a Interrupt>,
 }
 
-/// Room for them.
+/// Buffers for the rows of a chunk.
 #[derive(Default)]
 pub(super) struct Chunk<T> {
     /// h, rows × L.
@@ -38,18 +38,19 @@ pub(super) struct Chunk<T> {
     diagonals: Vec<T>,
     /// M with doubled off-diagonals, rows × r(r+1)/2.
     packed: Vec<T>,
-    /// h without the true labels, then ⟨M, G_p⟩: rows × L.
+    /// h without the true labels, later ⟨M, G_p⟩: rows × L.
     own: Vec<T>,
-    /// One line of L numbers for every true label: C_pq, or γ_pq while moments are formed.
+    /// One line of L numbers per true label: C_pq, or γ_pq while moments are formed.
     lines: Vec<T>,
-    /// One line of d numbers for every true label: Σ_p γ_pq l_p, or l_q M.
+    /// One line of d numbers per true label: Σ_p γ_pq l_p, or l_q M.
     moved: Vec<T>,
-    /// The vectors of a row's true labels, and a matrix of size r × r.
+    /// The vectors of a row's true labels.
     true_labels: Vec<T>,
+    /// A matrix of size r × r.
     square: Vec<T>,
     plan: Plan<T>,
     found: Plan<T>,
-    /// Whether the plan found is worth as much as the row's own.
+    /// Whether the plan found is as good as the row's own.
     settled: Vec<bool>,
     here: Vec<Measured>,
     there: Vec<Measured>,
@@ -58,7 +59,7 @@ pub(super) struct Chunk<T> {
     room: Room,
 }
 
-/// Plans: γ_pq = h_p s_pq, one line of L numbers for every true label.
+/// Plans: γ_pq = h_p s_pq, one line of L numbers per true label.
 #[derive(Default)]
 struct Plan<T> {
     shares: Vec<T>,
@@ -66,7 +67,7 @@ struct Plan<T> {
     logs: Vec<T>,
 }
 
-/// V of a plan, what it costs at worst, and Σ γ ln γ.
+/// V of a plan, its worst case, and Σ γ ln γ.
 struct Measured {
     moment: Array2<f64>,
     worst: WorstCase,
@@ -93,14 +94,14 @@ impl<T> Rows<'_, T> {
         self.labels.points.nrows()
     }
 
-    /// Where the lines of a row are among those of the chunk.
+    /// The range of a row's lines among those of the chunk.
     fn places(&self, row: usize) -> std::ops::Range<usize> {
         let start = self.targets.places(self.first).start;
         let places = self.targets.places(self.first + row);
         places.start - start..places.end - start
     }
 
-    /// The numbers of a row's lines, `width` each.
+    /// The range of the numbers in a row's lines, `width` per line.
     fn span(&self, row: usize, width: usize) -> std::ops::Range<usize> {
         let places = self.places(row);
         places.start * width..places.end * width
@@ -127,7 +128,7 @@ impl<T: Real> Chunk<T> {
         self.settled.clear();
         self.settled.resize(rows.count(), false);
         if rows.line_count() == rows.count() {
-            // One label a row: Π(h, e_c) has one plan.
+            // Single-label rows: Π(h, e_c) has only one plan.
             self.lines.clear();
             self.lines.extend_from_slice(&self.predictions);
             fill(&mut self.plan.logs, self.lines.len(), T::default());
@@ -149,7 +150,7 @@ impl<T: Real> Chunk<T> {
             T::add_own(gradient, T::nearest(entropy), log_prediction);
             let span = rows.span(row, width);
             let lines = self.lines[span.clone()].chunks_exact(width);
-            // Where next to nothing is moved, only the logarithms of the plan found go with this metric's costs.
+            // Where almost no mass moves, only the logarithms of the plan found are consistent with this metric's costs.
             let fits = self.settled[row] && rows.settings.oracle().to_bits() == entropy.to_bits();
             let plan = if fits { &self.found } else { &self.plan };
             for (costs, logs) in lines.zip(plan.logs[span].chunks_exact(width)) {
@@ -162,7 +163,7 @@ impl<T: Real> Chunk<T> {
         Ok(())
     }
 
-    /// After [`Chunk::solve`]: the plan of a row, L × n_y, and its worst metric.
+    /// The plan of a row, L × n_y, and its worst metric, after [`Chunk::solve`].
     pub(super) fn explain(&self, rows: Rows<T>, row: usize) -> (Array2<f64>, Array2<f64>) {
         let width = rows.width();
         let prediction = &self.predictions[row * width..][..width];
@@ -190,7 +191,7 @@ impl<T: Real> Chunk<T> {
         multiply((&self.own, rows.count()), grams.view(), &mut self.diagonals);
     }
 
-    /// Frank-Wolfe on all rows. The first plan is that of the first metric, which is the same for all.
+    /// Runs Frank-Wolfe on all rows. The first plan is that of the first metric, which is the same for all rows.
     fn frank_wolfe(&mut self, rows: Rows<T>) -> Result<()> {
         self.first_costs(rows);
         self.oracle(rows, Which::Here);
@@ -240,7 +241,7 @@ impl<T: Real> Chunk<T> {
         }
     }
 
-    /// C(M)_pq of every row's worst metric, less what is the same for all p: ⟨M, G_p⟩ − 2 ⟨l_p, M l_q⟩.
+    /// C(M)_pq of every row's worst metric, minus the part that is the same for all p: ⟨M, G_p⟩ − 2 ⟨l_p, M l_q⟩.
     fn costs(&mut self, rows: Rows<T>) {
         let Labels { points, grams, size, .. } = rows.labels;
         let (width, dim) = (rows.width(), points.ncols());
@@ -270,7 +271,7 @@ impl<T: Real> Chunk<T> {
         }
     }
 
-    /// The entropic plans for the costs in the lines, which they replace.
+    /// Replaces the costs in the lines with the entropic plans for them.
     fn oracle(&mut self, rows: Rows<T>, which: Which) {
         let width = rows.width();
         let plan = if which == Which::Here { &mut self.plan } else { &mut self.found };
@@ -292,7 +293,7 @@ impl<T: Real> Chunk<T> {
         }
     }
 
-    /// Moves every plan towards the one found, as far as the objective falls; says whether any had to.
+    /// Moves every plan toward the one found, as far as the objective decreases. Returns whether any plan had to move.
     fn step(&mut self, rows: Rows<T>) -> Result<bool> {
         let Labels { size, set, .. } = rows.labels;
         let LossSettings { entropy, tolerance, .. } = *rows.settings;
@@ -306,7 +307,7 @@ impl<T: Real> Chunk<T> {
             }
             let span = rows.span(row, width);
             let gap = relative_gap(&self.here[row], &self.there[row], entropy);
-            // Far below zero it means that the plan found is not the optimal one either.
+            // A gap far below zero means that the plan found is not optimal either.
             self.settled[row] = gap.abs() <= least;
             if gap <= least {
                 continue;
@@ -349,14 +350,14 @@ impl<T: Real> Chunk<T> {
     }
 }
 
-/// The plan that stands, or the one that was found.
+/// The current plan, or the one that was found.
 #[derive(Clone, Copy, PartialEq)]
 enum Which {
     Here,
     There,
 }
 
-/// What going to another plan promises, against the cost of this one.
+/// The decrease that moving to another plan promises, relative to the cost of this one.
 fn relative_gap(here: &Measured, there: &Measured, entropy: f64) -> f64 {
     let metric = &here.worst.metric;
     let scale = inner(metric, &here.moment);
@@ -364,7 +365,7 @@ fn relative_gap(here: &Measured, there: &Measured, entropy: f64) -> f64 {
     descent / scale.max(f64::MIN_POSITIVE)
 }
 
-/// What measuring a plan reads and writes.
+/// The buffers that [`measure`] reads and writes.
 struct Parts<'a, T> {
     predictions: &'a [T],
     diagonals: &'a [T],
@@ -377,10 +378,10 @@ struct Parts<'a, T> {
     room: &'a mut Room,
 }
 
-/// V, h(V) and Σ γ ln γ of every row. With Γ all plans stacked, Y = Γ E has all cross moments.
+/// Computes V, h(V) and Σ γ ln γ of every row. With Γ all plans stacked, Y = Γ E has all cross moments.
 ///
-/// What stays on a true label adds nothing to V, but may be nearly all mass there is: it is taken out of Γ beforehand,
-/// or V would be what rounding leaves of differences between large numbers.
+/// Mass that stays on a true label adds nothing to V, but may be nearly all of the mass. It is removed from Γ beforehand;
+/// otherwise V would be a difference of large numbers, mostly rounding.
 fn measure<T: Real>(rows: Rows<T>, parts: Parts<T>) -> Result<()> {
     let Labels { points, grams, size, set, .. } = rows.labels;
     let Parts { predictions, diagonals, masses, logs, moved, true_labels, cross, measured, room } = parts;
@@ -419,7 +420,7 @@ fn measure<T: Real>(rows: Rows<T>, parts: Parts<T>) -> Result<()> {
         }
         let lines = &masses[rows.span(row, width)];
         for (line, &label) in lines.chunks_exact(width).zip(rows.truth(row)) {
-            // What comes to the label from others, and what goes from it to others.
+            // The mass that comes to the label from others, and the mass that goes from it to others.
             let gone: f64 = lines.chunks_exact(width).map(|line| line[label].into()).sum();
             let mass = T::total(line) + gone;
             let mut grams = row_of(grams, label).iter();
@@ -439,7 +440,7 @@ fn measure<T: Real>(rows: Rows<T>, parts: Parts<T>) -> Result<()> {
     Ok(())
 }
 
-/// out = A B, with A of so many rows.
+/// out = A B, where A has `rows` rows.
 fn multiply<T: Real>((a, rows): (&[T], usize), b: ArrayView2<T>, out: &mut [T]) {
     product_into(view_mut(out, b.ncols()), view(a, a.len() / rows), b);
 }
@@ -452,7 +453,7 @@ fn view_mut<T>(numbers: &mut [T], columns: usize) -> ArrayViewMut2<'_, T> {
     ArrayViewMut2::from_shape((numbers.len() / columns, columns), numbers).expect("whole rows")
 }
 
-/// The vectors of some labels, one after the other.
+/// Copies the vectors of some labels, one after another.
 fn gather<T: Real>(out: &mut Vec<T>, points: &Array2<T>, labels: &[usize]) {
     out.clear();
     labels.iter().for_each(|&label| out.extend_from_slice(row_of(points, label)));

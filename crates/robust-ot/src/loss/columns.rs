@@ -1,9 +1,8 @@
-//! Entropic transport to the few labels that are true: L × n_y, label by label.
+//! Entropic transport to the few true labels: L × n_y, label by label.
 //!
 //! $$p_{pq} = \frac{e^{g_q - C_{pq}/\lambda}}{\sum_{q'} e^{g_{q'} - C_{pq'}/\lambda}}, \qquad \gamma_{pq} = h_p\thinspace p_{pq}.$$
-
 //!
-//! Sinkhorn's iteration for as long as it is asked for; where a tolerance is asked for instead, Newton steps on the n_y
+//! Sinkhorn's iteration runs for the given number of iterations; if a tolerance is given, Newton steps on the n_y
 //! potentials take over from it.
 
 use ndarray::Array2;
@@ -11,18 +10,18 @@ use ndarray::Array2;
 use crate::kernels::Real;
 use crate::linalg::solve_positive;
 
-/// The furthest that one iteration moves a potential: a column whose mass underflows comes into reach step by step.
+/// The most that one plain iteration raises a potential: a column whose mass underflows comes within reach step by step.
 const LARGEST_STEP: f64 = 60.0;
-/// Plain iterations before Newton steps, when there is a tolerance to reach.
+/// Plain iterations before the first Newton step, if there is a tolerance to reach.
 const PLAIN: usize = 10;
-/// No Newton step moves a potential by more than this.
+/// The most that one Newton step moves a potential.
 const LARGEST_NEWTON_STEP: f64 = 10.0;
-/// Halvings of a Newton step before it is taken as it is.
+/// The most halvings of a Newton step, after which it is taken as it is.
 const HALVINGS: usize = 5;
-/// Keeps the system solvable where columns hang together by less than rounding.
+/// The relative ridge that keeps the system solvable where columns are coupled by less than rounding.
 const RIDGE: f64 = 1e-12;
 
-/// Room for one solve.
+/// Buffers for one solve.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Columns<T> {
     potentials: Vec<T>,
@@ -31,7 +30,7 @@ pub(super) struct Columns<T> {
     sum: Vec<T>,
 }
 
-/// One transport problem: costs of n_y lines of L numbers, and where its plan goes, laid out alike: p and ln p.
+/// One transport problem: its costs in n_y lines of L numbers, and the buffers for its plan, p and ln p, in the same layout.
 pub(super) struct Problem<'a, T> {
     pub(super) prediction: &'a [T],
     pub(super) costs: &'a [T],
@@ -41,7 +40,7 @@ pub(super) struct Problem<'a, T> {
 }
 
 impl<T: Real> Columns<T> {
-    /// Finds the plan. Its rows are exact; its columns miss their weights by the error that is returned.
+    /// Finds the plan. Its row sums are exact; its column sums miss their weights by the error that is returned.
     pub(super) fn solve(&mut self, problem: &mut Problem<T>, iterations: usize, tolerance: f64) -> f64 {
         let width = problem.prediction.len();
         let count = problem.costs.len() / width;
@@ -51,7 +50,7 @@ impl<T: Real> Columns<T> {
         self.potentials.clear();
         self.potentials.resize(count, T::default());
         if count == 1 {
-            // All goes to the one label.
+            // All mass goes to the only label.
             problem.shares.fill(T::nearest(1.0));
             problem.logs.fill(T::default());
             return 0.0;
@@ -91,7 +90,7 @@ impl<T: Real> Columns<T> {
         self.update(problem)
     }
 
-    /// (diag(c) − Σ_p h_p p_p p_pᵀ) Δ = ŷ − c, shortened until the dual value does not fall.
+    /// Newton's step (diag(c) − Σ_p h_p p_p p_pᵀ) Δ = ŷ − c, shortened until the dual value does not decrease.
     fn newton(&mut self, problem: &mut Problem<T>) -> f64 {
         let (count, width) = (self.masses.len(), problem.prediction.len());
         let wanted = 1.0 / count as f64;
@@ -147,7 +146,7 @@ mod tests {
 
     #[test]
     fn newton_reaches_what_plain_iterations_take_forever_for() {
-        // Costs of 300 λ: plain iterations crawl.
+        // Costs of up to 300 λ: plain iterations are slow.
         let costs = [0.0, 15.0, 2.0, 9.0, 14.0, 0.5, 12.0, 3.0];
         let prediction = [0.1, 0.2, 0.3, 0.4];
         let solve = |iterations, tolerance| {

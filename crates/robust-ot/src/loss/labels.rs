@@ -1,4 +1,4 @@
-//! The labels as points: what every prediction is measured with.
+//! The labels as points: the geometry in which every prediction is measured.
 
 use ndarray::{Array1, Array2, Axis};
 
@@ -10,28 +10,29 @@ use crate::linalg::{Eigen, product};
 use crate::measure::Measure;
 use crate::metric::MetricSet;
 
-/// Eigenvalues below this part of the largest are no dimensions of the labels.
+/// Eigenvalues below this fraction of the largest do not count as dimensions of the labels.
 const NO_DIMENSION: f64 = 1e-12;
 
-/// A table of costs may be this many times as large as the vectors with their G.
+/// The largest size of the table of costs, as a multiple of the size of the vectors with their G.
 const TABLE: usize = 4;
 
-/// Label vectors laid out by groups, with G_p = E_pᵀE_p of each: what a loss knows of its labels.
+/// Label vectors laid out by groups, with G_p = E_pᵀE_p of each: all that a loss knows about its labels.
 #[derive(Debug, Clone)]
 pub struct Labels<T> {
-    /// L × (slots · r).
+    /// The label vectors, L × (slots · r).
     pub points: Array2<T>,
-    /// L × r(r+1)/2: the upper triangles, row by row.
+    /// The upper triangles of all G_p, row by row: L × r(r+1)/2.
     pub grams: Array2<T>,
-    /// r.
+    /// The size r of moments and metrics.
     pub size: usize,
-    /// The metric set as it is evaluated, which may be simpler than the one that was asked for.
+    /// The metric set as it is evaluated, which may be simpler than the requested one.
     pub set: MetricSet,
-    /// l_q M of M*, the worst metric of the uniform plan over all pairs of labels: where every solve begins.
+    /// l_q M for the first metric M of every solve: the worst metric of the uniform plan over all pairs of labels.
     pub first_moved: Array2<T>,
-    /// ⟨M, G_p⟩ of it.
+    /// ⟨M, G_p⟩ for the first metric M.
     pub first_own: Vec<T>,
-    /// Its costs, row q to all p, less what is the same for all p: where they take no more memory than the rest.
+    /// The costs of the first metric, row q to all p, minus the part that is the same for all p. Kept only if the table is
+    /// not too large compared to the rest.
     pub first_costs: Option<Array2<T>>,
 }
 
@@ -40,7 +41,7 @@ impl<T: Real> Labels<T> {
         if vectors.nrows() < 2 {
             return Err(Error::Label {
                 row: 0,
-                rule: "be told from another: there must be 2 labels".into(),
+                rule: "have at least 2 labels to choose from".into(),
                 found: format!("there are {}", vectors.nrows()),
             });
         }
@@ -49,18 +50,18 @@ impl<T: Real> Labels<T> {
         set.check(grouping.groups())?;
         let mut maps = Displacements::new(&vectors, &vectors, grouping)?;
         if set.is_spectral() && grouping.slots() == 1 && vectors.len() <= vectors.dim() {
-            // Spectral sets are blind to rotations: L points have at most L − 1 dimensions.
+            // Spectral sets are invariant under rotations, and L points span at most L − 1 dimensions.
             let seen = Measure::uniform(coordinates(maps.points().0)?)?;
             maps = Displacements::new(&seen, &seen, &Grouping::none(seen.dim()))?;
         }
         if let MetricSet::Srw { k } = set
             && k >= maps.size()
         {
-            // All dimensions there are: nothing is left to choose.
+            // k covers all dimensions, so there is nothing left to choose.
             set = MetricSet::W2;
         }
         if set == MetricSet::W2 {
-            // tr V is the same for any groups, and least work for one.
+            // tr V is the same for any grouping; a single group takes the least work.
             maps = Displacements::new(&vectors, &vectors, &Grouping::contiguous(vectors.dim(), 1)?)?;
         }
         let metric = set.evaluate(maps.independent_moment())?.metric;
@@ -76,7 +77,7 @@ impl<T: Real> Labels<T> {
         let own = grams.dot(&weights.collect::<Array1<f64>>());
         let by_slots = points.view().into_shape_with_order((points.nrows() * slots, size));
         let moved = product(by_slots.expect("points are slots of r numbers").view(), metric.view());
-        let moved = moved.into_shape_with_order(points.dim()).expect("as many numbers");
+        let moved = moved.into_shape_with_order(points.dim()).expect("the shape has as many numbers");
         let costs = (points.nrows() <= TABLE * (points.ncols() + triangle.len())).then(|| {
             let mut costs = product(moved.view(), points.t());
             costs
@@ -87,7 +88,7 @@ impl<T: Real> Labels<T> {
         let grams = grams.mapv(T::nearest);
         if !grams.iter().all(|gram| Into::<f64>::into(*gram).is_finite()) {
             let largest = points.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
-            let rule = format!("small enough for their squares in {}", T::NAME);
+            let rule = format!("small enough for their squares to be finite in {}", T::NAME);
             return Err(Error::parameter("label_vectors", rule, format!("{largest:e}")));
         }
         Ok(Self {
@@ -102,7 +103,7 @@ impl<T: Real> Labels<T> {
     }
 }
 
-/// Coordinates with the same differences, in as few dimensions as the points have: X Xᵀ = Q Λ Qᵀ gives Q √Λ.
+/// Coordinates of the points up to a rotation, in as few dimensions as the points span: X Xᵀ = Q Λ Qᵀ gives Q √Λ.
 fn coordinates(points: &Array2<f64>) -> Result<Array2<f64>> {
     let eigen = Eigen::new(&points.dot(&points.t()))?;
     let largest = eigen.values.fold(0.0_f64, |top, w| top.max(*w));

@@ -4,7 +4,8 @@
 //! $$W(h, \hat y) = \min_{\gamma \in \Pi(h, \hat y)} h(V_\gamma) + \lambda_\gamma \sum_{pq} \gamma_{pq} \ln \gamma_{pq}, \qquad
 //!   \nabla_h W = \tfrac{1}{n_y} A 1 - \mathrm{mean}, \quad A = C(M^\star) + \lambda_\gamma (\ln \gamma + 1).$$
 //!
-//! Only the $n_y$ columns that carry mass exist, and a batch is a handful of matrix products: never $L \times L$ a sample.
+//! Only the $n_y$ columns that carry mass are formed, and a batch takes a handful of matrix products: never $L \times L$ per
+//! sample.
 
 mod batch;
 mod chunk;

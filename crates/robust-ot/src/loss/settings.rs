@@ -1,17 +1,17 @@
-//! Which loss, and how accurately.
+//! Settings of the loss.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::metric::MetricSet;
 
-/// The robust loss between a prediction and the true labels.
+/// Settings of the robust loss between a prediction and the true labels.
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
 /// | `set` | `P { k: 1 }` | metric set | |
 /// | `entropy` | 0.02 | λ_γ in the objective | [1e-30, 1e30] |
-/// | `oracle_entropy` | as `entropy` | λ of the linear problems | [1e-30, 1e30] |
+/// | `oracle_entropy` | same as `entropy` | λ of the linear problems | [1e-30, 1e30] |
 /// | `frank_wolfe` | 1 | most iterations | [1, ∞) |
 /// | `sinkhorn` | 10 | most iterations of each linear problem | [1, ∞) |
 /// | `tolerance` | 0 | stop at this gap, and at this marginal error | [0, ∞) |
@@ -27,9 +27,9 @@ pub struct LossSettings {
     pub set: MetricSet,
     /// λ_γ, the weight of Σ γ ln γ.
     pub entropy: f64,
-    /// The regularisation of the linear problems, when it is not `entropy`.
+    /// The regularization of the linear problems, if it is not `entropy`.
     pub oracle_entropy: Option<f64>,
-    /// The most Frank-Wolfe iterations. One means the plan of the first linear problem.
+    /// The most Frank-Wolfe iterations. With one, the plan is that of the first linear problem.
     pub frank_wolfe: usize,
     /// The most Sinkhorn iterations of a linear problem.
     pub sinkhorn: usize,
@@ -72,7 +72,7 @@ impl LossSettings {
         Ok(())
     }
 
-    /// The regularisation of the linear problems.
+    /// The regularization of the linear problems.
     pub fn oracle(&self) -> f64 {
         self.oracle_entropy.unwrap_or(self.entropy)
     }

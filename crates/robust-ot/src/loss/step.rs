@@ -1,9 +1,9 @@
-//! The Frank-Wolfe step of one row: how far to go, and going there.
+//! The Frank-Wolfe step of one row: choosing its length, and taking it.
 
 use crate::error::Result;
 use crate::kernels::Real;
 
-/// Halvings of the interval that the step is searched in.
+/// Bisections of the interval in which the step is searched.
 const HALVINGS: usize = 40;
 
 /// The slope in θ of Σ_pq h_p s_pq ln s_pq at s = (1 − θ) s₀ + θ s₁.
@@ -22,7 +22,7 @@ pub(super) fn entropy_slope<T: Real>(prediction: &[T], from: &[T], to: &[T], the
     sum
 }
 
-/// Where the slope of a convex function on [0, 1] changes sign; an end if it does not.
+/// The point at which the slope of a convex function on [0, 1] changes sign, or an endpoint if it does not.
 pub(super) fn search(mut slope: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
     if slope(1.0)? <= 0.0 {
         return Ok(1.0);
@@ -39,7 +39,7 @@ pub(super) fn search(mut slope: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
     Ok(low)
 }
 
-/// s ← (1 − θ) s + θ t, and ln s with it, exact where s underflows.
+/// s ← (1 − θ) s + θ t, and ln s likewise, exact where s underflows.
 pub(super) fn mix<T: Real>((shares, logs): (&mut [T], &mut [T]), (to, to_logs): (&[T], &[T]), theta: f64) {
     if theta <= 0.0 {
         return;

@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
     labels: usize,
-    /// Row i has the places `starts[i]..starts[i + 1]` of `indices`.
+    /// Row i occupies the places `starts[i]..starts[i + 1]` of `indices`.
     starts: Vec<usize>,
     indices: Vec<usize>,
 }
 
 impl Targets {
-    /// From the labels of every row, out of `labels`.
+    /// Takes the true labels of every row, each below `labels`.
     ///
     /// # Errors
     /// When a row has no label, a label twice, or one outside the range.
@@ -40,7 +40,7 @@ impl Targets {
             let start = starts[row];
             indices[start..].sort_unstable();
             if let Some([twice, _]) = indices[start..].windows(2).find(|pair| pair[0] == pair[1]) {
-                return refuse("have each label once", format!("label {twice} is there twice"));
+                return refuse("have each label once", format!("label {twice} appears twice"));
             }
             starts.push(indices.len());
         }
@@ -52,7 +52,7 @@ impl Targets {
         self.starts.len() - 1
     }
 
-    /// Number of labels there are.
+    /// Number of labels.
     pub fn labels(&self) -> usize {
         self.labels
     }
@@ -62,7 +62,7 @@ impl Targets {
         &self.indices[self.starts[row]..self.starts[row + 1]]
     }
 
-    /// The rows named, in their order.
+    /// The given rows, in the given order.
     ///
     /// ```
     /// use robust_ot::loss::Targets;
@@ -72,7 +72,7 @@ impl Targets {
     /// ```
     ///
     /// # Panics
-    /// When a row is not there.
+    /// When a row does not exist.
     #[must_use]
     pub fn select(&self, rows: &[usize]) -> Self {
         let mut selected = Self { labels: self.labels, starts: Vec::new(), indices: Vec::new() };
@@ -83,7 +83,7 @@ impl Targets {
     /// [`Targets::select`] into memory that is already allocated.
     ///
     /// # Panics
-    /// When a row is not there.
+    /// When a row does not exist.
     #[doc(hidden)]
     pub fn gather(&mut self, from: &Self, rows: &[usize]) {
         self.labels = from.labels;
@@ -105,7 +105,7 @@ impl Targets {
         }
     }
 
-    /// Where a row's labels are among all.
+    /// The range of a row's labels among those of all rows.
     pub(super) fn places(&self, row: usize) -> std::ops::Range<usize> {
         self.starts[row]..self.starts[row + 1]
     }

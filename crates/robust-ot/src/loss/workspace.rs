@@ -1,4 +1,4 @@
-//! Room for losses of one batch after the other.
+//! The workspace for the losses of consecutive batches.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use ndarray::{Array1, Array2};
 use super::chunk::Chunk;
 use crate::kernels::Real;
 
-/// Losses and gradients of the last batch, and the room they were computed in: from the second batch of a size on,
-/// nothing is allocated.
+/// Losses and gradients of the last batch, and the buffers they were computed in. From the second batch of a given size
+/// on, nothing is allocated.
 ///
 /// ```
 /// use ndarray::array;
@@ -41,10 +41,10 @@ impl<T: Real> LossWorkspace<T> {
         &self.gradients
     }
 
-    /// Room for a batch, in chunks of so many rows.
+    /// Resizes the workspace for a batch, in chunks of the given number of rows.
     pub(super) fn resize(&mut self, rows: usize, labels: usize, rows_a_chunk: usize) {
         if self.gradients.dim() != (rows, labels) {
-            // A last batch is shorter than the others; the room of the longer ones is kept for them.
+            // The last batch is often shorter than the others; the memory of the longer ones is kept.
             let gradients = std::mem::take(&mut self.gradients).into_raw_vec_and_offset().0;
             self.gradients = reshaped(gradients, rows, labels);
             let mut losses = std::mem::take(&mut self.losses).into_raw_vec_and_offset().0;
@@ -61,7 +61,7 @@ impl<T: Real> LossWorkspace<T> {
 /// A matrix of another shape in the same memory, if that is large enough.
 fn reshaped<T: Real>(mut numbers: Vec<T>, rows: usize, columns: usize) -> Array2<T> {
     numbers.resize(rows * columns, T::default());
-    Array2::from_shape_vec((rows, columns), numbers).expect("as many numbers as the shape has")
+    Array2::from_shape_vec((rows, columns), numbers).expect("as many numbers as the shape holds")
 }
 
 impl<T: Real> Default for LossWorkspace<T> {

@@ -1,4 +1,4 @@
-//! $\nabla^2 h(V)[D]$: how the worst metric turns when the moment moves.
+//! $\nabla^2 h(V)[D]$: how the worst metric changes with the moment.
 
 use faer::linalg::solvers::{Llt, Solve};
 use faer::{Mat, Side};
@@ -7,17 +7,17 @@ use rayon::prelude::*;
 
 use crate::linalg::{Eigen, inner, product};
 
-/// The second derivative of a support function as a sum of squares, ⟨D, ∇²h[D]⟩ = Σ scale∘D′∘D′ for some D′ linear in D: what
-/// is left of it by rounding is not negative, however much D and D′ differ.
+/// The second derivative of a support function as a sum of squares, ⟨D, ∇²h[D]⟩ = Σ scale∘D′∘D′ for some D′ linear in D.
+/// Rounding therefore cannot make it negative, however much D and D′ differ.
 #[derive(Debug)]
 pub(crate) enum Curvature {
     /// h is linear here.
     Zero,
-    /// D′ = D − x⟨m, D⟩ for the x and m in `less`, where ⟨m, x⟩ = 1 and m is along scale∘x.
+    /// D′ = D − x⟨m, D⟩ for the x and m in `less`, where ⟨m, x⟩ = 1 and m is parallel to scale∘x.
     Entrywise { scale: Array2<f64>, less: Option<(Array2<f64>, Array2<f64>)> },
     /// The same in the eigenbasis of V, with x and m on the diagonal.
     Spectral { eigen: Eigen, scale: Array2<f64>, less: Option<(Array1<f64>, Array1<f64>)> },
-    /// D′ = D + λ(v ⊕ v) with (I + M) v = −(M∘D/λ)1, which keeps the row sums, and M/λ for a scale.
+    /// D′ = D + λ(v ⊕ v) with (I + M) v = −(M∘D/λ)1, which preserves the row sums, and scale M/λ.
     Scaling { metric: Array2<f64>, lambda: f64, factor: Option<Llt<f64>> },
 }
 
@@ -31,7 +31,7 @@ impl Curvature {
         Self::Scaling { metric, lambda, factor }
     }
 
-    /// ⟨D_i, ∇²h[D_j]⟩ for every two of some directions.
+    /// ⟨D_i, ∇²h[D_j]⟩ for every pair of directions.
     pub(crate) fn gram(&self, directions: &[Array2<f64>]) -> Array2<f64> {
         match self {
             Self::Zero => Array2::zeros((directions.len(), directions.len())),
@@ -54,7 +54,7 @@ impl Curvature {
                     seen
                 };
                 let seen: Vec<_> = directions.par_iter().map(moving).collect();
-                // What a row that moves has in common with one that does not is there once, for two halves.
+                // Entries between a moving row and a still one appear once instead of twice, so their scale is doubled.
                 let mut scale = scale.slice(s![still.., ..]).to_owned();
                 scale.slice_mut(s![.., ..still]).mapv_inplace(|x| 2.0 * x);
                 weighted(&seen, &scale)
@@ -68,7 +68,7 @@ impl Curvature {
     }
 }
 
-/// D + λ(v ⊕ v), with the v at which M∘(D/λ + v ⊕ v) has no row sums.
+/// D + λ(v ⊕ v), with the v for which the row sums of M∘(D/λ + v ⊕ v) are zero.
 fn keep_rows(
     metric: &Array2<f64>,
     lambda: f64,
@@ -86,7 +86,7 @@ fn keep_rows(
     kept
 }
 
-/// Σ scale∘D_i∘D_j for every two of some matrices.
+/// Σ scale∘D_i∘D_j for every pair of matrices.
 fn weighted(matrices: &[Array2<f64>], scale: &Array2<f64>) -> Array2<f64> {
     let rows = stacked(matrices);
     let mut scaled = rows.clone();
@@ -96,19 +96,19 @@ fn weighted(matrices: &[Array2<f64>], scale: &Array2<f64>) -> Array2<f64> {
     product(rows.view(), scaled.t())
 }
 
-/// Matrices as the rows of one.
+/// Stacks matrices as the rows of one matrix.
 fn stacked(matrices: &[Array2<f64>]) -> Array2<f64> {
     let entries: Vec<f64> = matrices.iter().flatten().copied().collect();
     let columns = entries.len() / matrices.len().max(1);
-    Array2::from_shape_vec((matrices.len(), columns), entries).expect("matrices of one size")
+    Array2::from_shape_vec((matrices.len(), columns), entries).expect("all matrices have the same size")
 }
 
-/// The number of first rows and columns in which nothing is scaled by anything but zero.
+/// The number of leading rows and columns whose scales are all zero.
 fn still(scale: &Array2<f64>) -> usize {
     (0..scale.nrows()).take_while(|&a| scale.slice(s![a, ..=a]).iter().all(|&x| x == 0.0)).count()
 }
 
-/// (g_i − g_j)/(w_i − w_j), and the slope where w_i and w_j are too close to divide.
+/// (g_i − g_j)/(w_i − w_j), or the mean slope where w_i and w_j are too close to divide.
 pub(crate) fn divided_differences(w: &Array1<f64>, g: &Array1<f64>, slope: &Array1<f64>) -> Array2<f64> {
     let close = 1e-9 * w.fold(0.0_f64, |top, w| top.max(w.abs()));
     Array2::from_shape_fn((w.len(), w.len()), |(i, j)| {

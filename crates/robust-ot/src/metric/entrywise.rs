@@ -8,10 +8,10 @@ use super::{LARGEST_EXPONENT, WorstCase};
 use crate::error::{Error, Result};
 use crate::linalg::inner;
 
-/// Sums of squares within these bounds lost nothing to overflow or underflow.
+/// The range in which a sum of squares has lost nothing to overflow or underflow.
 const SAFE_SQUARES: std::ops::Range<f64> = 1e-280..1e280;
 
-/// ‖V‖_{2k}, with the largest entry taken out before powers are formed.
+/// ‖V‖_{2k}, with the largest entry factored out before powers are formed.
 fn entry_norm(moment: &Array2<f64>, k: u32) -> f64 {
     if k == 1 {
         let squares = inner(moment, moment);

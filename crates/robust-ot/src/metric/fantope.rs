@@ -12,7 +12,7 @@ use super::curvature::{Curvature, divided_differences};
 use crate::error::Result;
 use crate::linalg::{Eigen, inner};
 
-/// h_t for one centre M_c and one step t.
+/// h_t for one center M_c and one step t.
 #[derive(Debug, Clone)]
 pub(crate) struct Proximal {
     pub(crate) k: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Proximal {
 }
 
 impl Proximal {
-    /// h_t(V) and its maximiser, with the spectrum of M_c + tV.
+    /// h_t(V) and its maximizer, with the spectrum of M_c + tV.
     pub(crate) fn evaluate(&self, moment: &Array2<f64>) -> Result<WorstCase> {
         let eigen = Eigen::new(&(&self.centre + &(moment * self.step)))?;
         let shift = water_level(&eigen.values, self.k);
@@ -38,7 +38,7 @@ impl Proximal {
         let clipped = eigen.values.mapv(|w| (w - shift).clamp(0.0, 1.0));
         let free = eigen.values.mapv(|w| f64::from(u8::from(w > shift && w < shift + 1.0)));
         let scale = divided_differences(&eigen.values, &clipped, &free) * self.step;
-        // The trace stays k: the free eigenvalues give up their mean.
+        // The trace stays k, so the free eigenvalues lose their mean.
         let count = free.sum();
         let less = (count > 0.0).then(|| (&free / count, free));
         Curvature::Spectral { eigen: eigen.clone(), scale, less }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_curvature_is_the_derivative_of_the_maximiser() {
-        // With so many eigenvalues at zero.
+        // `zeros` is the number of zero eigenvalues.
         for (step, zeros) in [(3.0, 2), (0.3, 0)] {
             let moment = metric(5, 3);
             let prox = Proximal { k: 2, centre: Array2::eye(5) * 0.4, step };

@@ -1,4 +1,4 @@
-//! The metric sets, each through its support function and the metric that attains it:
+//! The metric sets, each given by its support function and the metric that attains it:
 //!
 //! $$h(V) = \max_{M \in \mathcal{M}} \langle V, M\rangle - \mathrm{penalty}(M), \qquad
 //!   M^\star(V) = \nabla h(V).$$
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::kernels::sealed::Kernels;
 use crate::linalg::{Eigen, EigenRoom, flat, inner};
 
-/// Beyond this exponent e^{V/λ}, or a sum of such terms, may leave the range of f64.
+/// The largest exponent V/λ: beyond it, e^{V/λ} or a sum of such terms may leave the range of f64.
 pub(crate) const LARGEST_EXPONENT: f64 = 600.0;
 
 /// A family of Mahalanobis metrics; the distance is taken under its worst member.
@@ -59,7 +59,7 @@ pub enum MetricSet {
         /// k ≥ 1.
         k: u32,
     },
-    /// All metrics, with penalty (2k−1)(‖M‖_p/2k)^p: the same plan as [`MetricSet::P`], another scale.
+    /// All metrics, with penalty (2k−1)(‖M‖_p/2k)^p: the same plan as [`MetricSet::P`], on another scale.
     PPower {
         /// k ≥ 1.
         k: u32,
@@ -117,13 +117,13 @@ pub struct WorstCase {
 }
 
 impl WorstCase {
-    /// Room for metrics of size r × r.
+    /// A zero result, to be overwritten, for metrics of size r × r.
     pub(crate) fn room(size: usize) -> Self {
         Self { value: 0.0, metric: Array2::zeros((size, size)), spectrum: None }
     }
 }
 
-/// Room for evaluating sets again and again.
+/// Reusable workspace for evaluating sets.
 #[derive(Default)]
 pub(crate) struct Room {
     eigen: EigenRoom,
@@ -184,18 +184,18 @@ impl MetricSet {
         self.evaluate(moment)
     }
 
-    /// [`MetricSet::worst_case`] for parameters that are checked already.
+    /// [`MetricSet::worst_case`] for parameters that are already checked.
     pub(crate) fn evaluate(&self, moment: &Array2<f64>) -> Result<WorstCase> {
         let mut worst = WorstCase::room(moment.nrows());
         self.evaluate_into(moment, &mut worst, &mut Room::default())?;
-        // A power that underflows is as little of an answer as one that overflows.
+        // A power that underflows is as wrong as one that overflows.
         let vanished =
             matches!(self, Self::PPower { .. }) && worst.value == 0.0 && moment.iter().any(|&v| v != 0.0);
         if vanished { Err(self.out_of_range(moment)) } else { Ok(worst) }
     }
 
-    /// [`MetricSet::evaluate`] without allocations from the second time on. Powers may underflow to zero, which is the
-    /// limit that a loss needs.
+    /// [`MetricSet::evaluate`] without allocations after the first call. Powers may underflow to zero, which is the limit
+    /// that a loss needs.
     pub(crate) fn evaluate_into(
         &self,
         moment: &Array2<f64>,
@@ -230,7 +230,7 @@ impl MetricSet {
         Error::Range { set: self.name(), largest }
     }
 
-    /// ∇²h at V, where h has one.
+    /// ∇²h at V, where it exists.
     pub(crate) fn curvature(&self, moment: &Array2<f64>, worst: &WorstCase) -> Curvature {
         match self {
             Self::W2 | Self::Srw { .. } => Curvature::Zero,
@@ -244,7 +244,7 @@ impl MetricSet {
         }
     }
 
-    /// For the sets whose h has corners, the k of their fantope {0 ⪯ M ⪯ I, tr M = k}.
+    /// For the sets whose h is not smooth, the k of their fantope {0 ⪯ M ⪯ I, tr M = k}.
     pub(crate) fn fantope(&self) -> Option<usize> {
         match self {
             Self::Srw { k } => Some(*k),
@@ -253,12 +253,12 @@ impl MetricSet {
         }
     }
 
-    /// Whether rotating the points changes nothing, and an eigenproblem is behind h.
+    /// Whether the set is rotation invariant and h requires an eigendecomposition.
     pub(crate) fn is_spectral(&self) -> bool {
         matches!(self, Self::Srw { .. } | Self::Rkp { .. })
     }
 
-    /// The penalty of M*(V), ⟨V, M*⟩ − h(V), from above: rounding is added.
+    /// An upper bound on the penalty of M*(V), ⟨V, M*⟩ − h(V): a bound on rounding is added.
     pub(crate) fn penalty(&self, moment: &Array2<f64>, worst: &WorstCase) -> f64 {
         let exact = match self {
             Self::W2 | Self::P { .. } | Self::Srw { .. } | Self::Rkp { .. } => 0.0,
@@ -267,8 +267,8 @@ impl MetricSet {
         exact + self.rounding(moment, worst)
     }
 
-    /// How far h(V) and the penalty of M*(V) as computed may be from exact, with what the rows of a doubly stochastic
-    /// metric may miss. The terms that cancel in h are of size λ.
+    /// A bound on the error of the computed h(V) and penalty of M*(V), including the error in the row sums of a doubly
+    /// stochastic metric. The terms that cancel in h are of size λ.
     pub(crate) fn rounding(&self, moment: &Array2<f64>, worst: &WorstCase) -> f64 {
         let size = moment.nrows();
         let cost = inner(moment, &worst.metric).abs() + worst.value.abs();
@@ -301,11 +301,11 @@ impl fmt::Display for MetricSet {
     }
 }
 
-/// ∞ is no number in JSON: it is written as text, like every ρ.
+/// Serializes every ρ as text, since JSON has no number for ∞.
 mod infinite {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
     pub(super) fn serialize<S: Serializer>(rho: &f64, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&rho.to_string())
     }

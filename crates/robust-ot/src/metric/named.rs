@@ -6,9 +6,9 @@ use std::str::FromStr;
 use super::{MetricSet, Prior};
 use crate::error::{Error, Result};
 
-/// The parameters of all sets; each set takes its own.
+/// The parameters of all sets; each set uses its own.
 ///
-/// | name | default | of |
+/// | name | default | used by |
 /// |---|---|---|
 /// | `k` | 1 | `p`, `p-power`, `srw` |
 /// | `rho` | 2 | `rkp` |
@@ -40,7 +40,7 @@ impl Default for SetParameters {
 }
 
 impl SetParameters {
-    /// Refuses values that are out of range whatever they are for.
+    /// Rejects values that are out of range regardless of the set.
     ///
     /// ```
     /// use robust_ot::SetParameters;

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::linalg::Eigen;
 
-/// How far, relative to the largest entry, a prior may be from symmetric or positive semi-definite.
+/// How far, relative to the largest entry, a prior may be from being symmetric or positive semi-definite.
 const TOLERANCE: f64 = 1e-10;
 
-/// The metric that costs no penalty: symmetric, positive semi-definite, entries not negative.
+/// The metric with zero penalty: symmetric, positive semi-definite, without negative entries.
 ///
 /// ```
 /// use ndarray::array;
@@ -35,7 +35,7 @@ impl Prior {
     /// Checks the prior for metrics of size r × r.
     ///
     /// # Errors
-    /// When a matrix has another size, is not finite, has a negative entry, is not symmetric or not
+    /// When a matrix has the wrong size, is not finite, has a negative entry, is not symmetric or not
     /// positive semi-definite.
     pub fn check(&self, size: usize) -> Result<()> {
         let Self::Matrix(matrix) = self else { return Ok(()) };
@@ -56,7 +56,7 @@ impl Prior {
             }
         }
         if size == 0 {
-            return refuse("not empty", "it is".into());
+            return refuse("not empty", "has no entries".into());
         }
         let smallest = Eigen::new(matrix)?.values[0];
         if smallest < -TOLERANCE * largest {
@@ -65,9 +65,9 @@ impl Prior {
         Ok(())
     }
 
-    /// A doubly stochastic scaling exists iff every positive entry lies on a positive permutation. For a
-    /// positive semi-definite matrix without negative entries a positive diagonal is enough (swap a and b,
-    /// keep the rest), and a zero on the diagonal means a zero row.
+    /// Checks that a doubly stochastic scaling exists: every positive entry must lie on a positive permutation. For
+    /// a positive semi-definite matrix without negative entries a positive diagonal is enough (swap a and b, keep the
+    /// rest), and a zero on the diagonal means a zero row.
     pub(crate) fn check_total_support(&self, size: usize) -> Result<()> {
         match (0..size).find(|&a| self.entry(a, a) <= 0.0) {
             None => Ok(()),

@@ -8,19 +8,19 @@ use crate::kernels::sealed::Kernels;
 
 /// Row sums this close to one count as one.
 const ROW_SUM_TOLERANCE: f64 = 1e-13;
-/// The most that rounding may keep a row sum from one when the exponents are large.
+/// The largest deviation of a row sum from one that counts as rounding when the exponents are large.
 pub(super) const ROW_SUM_LIMIT: f64 = 1e-12;
-/// Near the solution the error of the fixed point halves at least each time, because M is positive semi-definite.
+/// Iteration limit. Near the solution each fixed-point step at least halves the error, as M is positive semi-definite.
 const MAX_ITERATIONS: usize = 2000;
-/// Row sums this close to one are within reach of Newton's method.
+/// The deviation of the row sums from one below which Newton's method is used.
 const NEWTON: f64 = 0.5;
 
 /// M*_ab = exp(L_ab + u_a + u_b), with u from the damped fixed point u ← ½(u − ln Σ_b e^{L_ab + u_b}), and from Newton's
-/// method, (diag(M1) + M) Δ = 1 − M1, where that is near.
+/// method, (diag(M1) + M) Δ = 1 − M1, near the solution.
 ///
-/// Any multiple of the rows can go into u, so L = ln M₀ + (V_ab − ½V_aa − ½V_bb)/λ, which is at most ln M₀ since V is
-/// positive semi-definite: large moments cost no digits. h = tr V + λ(Σ M* − 2 Σ u − Σ M₀), the dual value: an upper
-/// bound of h for any u.
+/// Factors of the rows can be absorbed into u, so L = ln M₀ + (V_ab − ½V_aa − ½V_bb)/λ, which is at most ln M₀ since V is
+/// positive semi-definite: large moments cost no digits. h = tr V + λ(Σ M* − 2 Σ u − Σ M₀) is the dual value: an upper
+/// bound on h for any u.
 pub(super) fn doubly_stochastic(
     moment: &Array2<f64>,
     lambda: f64,
@@ -75,7 +75,7 @@ pub(super) fn doubly_stochastic(
     Ok(moment.diag().sum() + lambda * (metric.sum() - 2.0 * shift - prior.total(size)))
 }
 
-/// Room for one scaling.
+/// Workspace for one scaling.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     exponents: Vec<f64>,
@@ -87,7 +87,7 @@ pub(super) struct Room {
     best: Vec<f64>,
 }
 
-/// ln Σ_b e^{L_ab + u_b} for every row, and M on the way.
+/// Computes ln Σ_b e^{L_ab + u_b} for every row, and M as a by-product.
 fn log_row_sums(
     exponents: &[f64],
     u: &[f64],
@@ -106,9 +106,9 @@ fn log_row_sums(
     }));
 }
 
-/// Δ with (diag(M1) + M) Δ = b in place of b, by Cholesky in place of M; false where the matrix is not positive definite.
+/// Solves (diag(M1) + M) Δ = b by Cholesky, overwriting M and b; false if the matrix is not positive definite.
 ///
-/// Of our own because it runs for every row of a batch, and must not allocate.
+/// Implemented here because it runs for every row of a batch and must not allocate.
 fn newton(matrix: &mut [f64], b: &mut [f64]) -> bool {
     let n = b.len();
     for a in 0..n {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn rows_sum_to_one_for_small_and_large_moments() {
-        // V = A Aᵀ of growing size: the metric goes from even to a permutation of itself.
+        // V = A Aᵀ of growing scale: the metric goes from uniform to a permutation.
         let a = Array2::from_shape_fn((6, 4), |(i, j)| ((i * 7 + j * 3) as f64).sin());
         for scale in [0.0, 1e-6, 0.1, 1.0, 30.0, 1e3, 1e6] {
             let moment = a.dot(&a.t()) * scale;

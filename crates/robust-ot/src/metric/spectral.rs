@@ -1,4 +1,4 @@
-//! The sets that look at eigenvalues only: `srw` and `rkp`.
+//! The sets that depend on eigenvalues only: `srw` and `rkp`.
 
 use ndarray::Array2;
 
@@ -43,7 +43,7 @@ pub(super) fn schatten(
     Ok(norm)
 }
 
-/// With g(w) = (w/‖w‖)^{ρ−1}: divided differences of g at fixed norm, less the norm's own change.
+/// With g(w) = (w/‖w‖)^{ρ−1}: divided differences of g at fixed norm, minus the change of the norm itself.
 pub(super) fn schatten_curvature(worst: &WorstCase, rho: f64) -> Curvature {
     let (norm, Some(eigen)) = (worst.value, &worst.spectrum) else { return Curvature::Zero };
     if norm == 0.0 || rho <= 1.0 {
@@ -51,7 +51,7 @@ pub(super) fn schatten_curvature(worst: &WorstCase, rho: f64) -> Curvature {
     }
     let w = eigen.values.mapv(|w| w.max(0.0));
     let g = w.mapv(|w| (w / norm).powf(rho - 1.0));
-    // For ρ < 2 the slope is infinite at 0; no displacement reaches the null space, so it never acts.
+    // For ρ < 2 the slope is infinite at 0; no displacement reaches the null space, so it has no effect.
     let negligible = 1e-14 * norm;
     let slope = w.mapv(|w| {
         if w <= negligible && rho < 2.0 { 0.0 } else { (rho - 1.0) / norm * (w / norm).powf(rho - 2.0) }

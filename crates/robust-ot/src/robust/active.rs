@@ -7,11 +7,11 @@ use ndarray::{Array1, Array2, Axis};
 use crate::displacement::Displacements;
 use crate::transport::{CostRows, EntropicPlan, PlanEntry};
 
-/// Calls for which a vertex without weight is kept. Where h has corners, the vertices around one take turns: without this
-/// they would have to be found again and again.
+/// The number of calls for which a vertex without weight is kept. Where h has corners, the vertices around one alternate:
+/// without this they would have to be found again and again.
 const IDLE: usize = 10;
 
-/// Units of rounding that adding and taking away a change costs, for two sides of a symmetric matrix.
+/// The relative rounding error of adding and subtracting a change, for both halves of a symmetric matrix.
 const CANCELLATION: f64 = 8.0 * f64::EPSILON;
 
 /// A plan that an oracle returned.
@@ -19,7 +19,7 @@ const CANCELLATION: f64 = 8.0 * f64::EPSILON;
 pub(super) struct Vertex {
     /// V_γ.
     pub(super) moment: Array2<f64>,
-    /// What rounding may have done to it, for every row of |M|: nothing where it is a sum that cancels nothing.
+    /// The rounding error of the moment, per row of |M|: zero if the moment is a sum without cancellation.
     pub(super) rounding: Array1<f64>,
     /// Σ γ ln γ; 0 when the problem has no entropy.
     pub(super) entropy: f64,
@@ -27,13 +27,13 @@ pub(super) struct Vertex {
 }
 
 impl Vertex {
-    /// A plan whose moment cancels nothing.
+    /// A plan whose moment is a sum without cancellation.
     pub(super) fn new(moment: Array2<f64>, entropy: f64, plan: VertexPlan) -> Self {
         let rounding = Array1::zeros(moment.nrows());
         Self { moment, rounding, entropy, plan }
     }
 
-    /// The plan that some changes make of another, whose moment is known.
+    /// The plan that results from changes to another one, whose moment is known.
     pub(super) fn changed(
         maps: &Displacements,
         (moment, plan): (&Array2<f64>, &[PlanEntry]),
@@ -54,7 +54,7 @@ impl Vertex {
     }
 }
 
-/// Sorts entries by row and column, and adds up those of one place.
+/// Sorts entries by row and column, and adds up those at the same place.
 fn merge(entries: &mut Vec<PlanEntry>) {
     entries.sort_by_key(|e| (e.row, e.column));
     entries.dedup_by(|next, kept| {
@@ -66,14 +66,14 @@ fn merge(entries: &mut Vec<PlanEntry>) {
     });
 }
 
-/// The plan behind a vertex, as little of it as is needed to write it out.
+/// The plan behind a vertex, reduced to what is needed to write it out.
 #[derive(Debug, Clone)]
 pub(super) enum VertexPlan {
     /// A vertex of the polytope of plans: about m + n entries.
     Sparse(Vec<PlanEntry>),
     /// The plan of an entropic problem with cost C(M).
     Entropic { metric: Array2<f64>, plan: Box<EntropicPlan> },
-    /// Not kept: the moment is all that is asked for.
+    /// Not kept: only the moment is needed.
     Forgotten,
 }
 
@@ -82,13 +82,13 @@ pub(super) enum VertexPlan {
 pub(super) struct ActiveSet {
     pub(super) vertices: Vec<Arc<Vertex>>,
     pub(super) weights: Vec<f64>,
-    /// Calls since each vertex had weight.
+    /// Calls since each vertex last had weight.
     idle: Vec<usize>,
 }
 
 impl ActiveSet {
-    /// Adds a vertex without weight, and says where; the first one gets all of it. A vertex with a moment that is here
-    /// already is not added twice.
+    /// Adds a vertex without weight and returns its place; the first one gets all the weight. A vertex whose moment is
+    /// already present is not added twice.
     pub(super) fn add(&mut self, vertex: Vertex) -> usize {
         let same = |other: &Arc<Vertex>| {
             other.entropy.to_bits() == vertex.entropy.to_bits() && other.moment == vertex.moment
@@ -117,7 +117,7 @@ impl ActiveSet {
         carrying
     }
 
-    /// Forgets vertices that have carried no weight for long.
+    /// Drops vertices that have carried no weight for a long time.
     pub(super) fn drop_idle(&mut self) {
         for (idle, &weight) in self.idle.iter_mut().zip(&self.weights) {
             *idle = if weight > 0.0 { 0 } else { *idle + 1 };
@@ -125,12 +125,12 @@ impl ActiveSet {
         self.retain(|_, idle| idle <= IDLE);
     }
 
-    /// Forgets vertices that carry no weight.
+    /// Drops vertices that carry no weight.
     fn drop_weightless(&mut self) {
         self.retain(|weight, _| weight > 0.0);
     }
 
-    /// Keeps what its weight and its idle time speak for.
+    /// Keeps the vertices for which `keep` holds, given their weight and idle time.
     fn retain(&mut self, keep: impl Fn(f64, usize) -> bool) {
         let kept: Vec<usize> =
             (0..self.weights.len()).filter(|&i| keep(self.weights[i], self.idle[i])).collect();
@@ -139,7 +139,7 @@ impl ActiveSet {
         self.idle = kept.iter().map(|&i| self.idle[i]).collect();
     }
 
-    /// What rounding of moments may cost under a metric.
+    /// A bound on the rounding error of the moments under a metric.
     pub(super) fn rounding(&self, metric: &Array2<f64>) -> f64 {
         let rows = metric.mapv(f64::abs).sum_axis(Axis(1));
         self.vertices
@@ -168,7 +168,7 @@ impl ActiveSet {
         self.vertices.iter().zip(&self.weights).map(|(vertex, w)| w * vertex.entropy).sum()
     }
 
-    /// The plan, written out.
+    /// The plan as a dense matrix.
     pub(super) fn dense_plan(&self, maps: &Displacements) -> Array2<f64> {
         let mut total = Array2::zeros((maps.source_len(), maps.target_len()));
         for (vertex, &weight) in self.vertices.iter().zip(&self.weights) {
@@ -216,7 +216,7 @@ mod tests {
         let maps = Displacements::new(&source, &target, &Grouping::contiguous(6, 3).unwrap()).unwrap();
         let entry = |row, column, mass| PlanEntry { row, column, mass };
         let plan: Vec<_> = (0..4).map(|i| entry(i, i, 0.25)).collect();
-        // Around a cycle, and back to where the first two entries are gone.
+        // Part of the mass around a cycle, and all of it, so that the first two entries vanish.
         for mass in [0.1, 0.25] {
             let changes = [entry(0, 0, -mass), entry(0, 1, mass), entry(1, 1, -mass), entry(1, 0, mass)];
             let moment = maps.moment_of_entries(&plan);

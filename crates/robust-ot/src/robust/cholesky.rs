@@ -1,4 +1,4 @@
-//! $K = LL^\top$ of a matrix that gains and loses a row and column at a time.
+//! The factorization $K = LL^\top$ of a matrix that gains and loses one row and column at a time.
 
 /// The lower triangle, row by row.
 #[derive(Debug, Default)]
@@ -7,7 +7,7 @@ pub(super) struct Cholesky {
 }
 
 impl Cholesky {
-    /// Adds a last row and column, where no eigenvalue of the whole is below `least`, and so no pivot but for rounding.
+    /// Appends a row and column. No eigenvalue of the whole is below `least`, so only rounding can put a pivot below it.
     pub(super) fn append(&mut self, row: impl Iterator<Item = f64>, diagonal: f64, least: f64) {
         let mut row: Vec<f64> = row.collect();
         self.forward(&mut row);
@@ -16,7 +16,7 @@ impl Cholesky {
         self.rows.push(row);
     }
 
-    /// Takes a row and column away; Givens rotations make the rest triangular again.
+    /// Removes a row and column; Givens rotations make the rest triangular again.
     pub(super) fn remove(&mut self, at: usize) {
         self.rows.remove(at);
         for i in at..self.rows.len() {

@@ -1,4 +1,4 @@
-//! Many measures around one centre, for the distances among them.
+//! Many measures around one center, for the distances between them.
 
 use ndarray::{Array1, Array2, Axis};
 
@@ -9,7 +9,7 @@ use crate::grouping::Grouping;
 use crate::linalg::product;
 use crate::measure::Measure;
 
-/// Measures laid out by groups, with what every pair of them needs beforehand.
+/// Measures laid out by groups, with the precomputed quantities that every pair needs.
 ///
 /// ```
 /// use ndarray::array;
@@ -29,7 +29,7 @@ pub struct Corpus {
 
 #[derive(Debug, Clone)]
 struct Member {
-    /// Seen from the centre, slots × groups a row.
+    /// Relative to the center, slots × groups per row.
     points: Array2<f64>,
     weights: Array1<f64>,
     /// Σ a_i s_iᵀ s_i over slots.
@@ -41,7 +41,7 @@ impl Corpus {
     /// Lays the measures out around the mean of their means.
     ///
     /// # Errors
-    /// When there is none, or their features differ from each other or from the grouping.
+    /// When there are no measures, or their numbers of features differ from each other or from the grouping's.
     pub fn new(measures: &[&Measure], grouping: &Grouping) -> Result<Self> {
         check(measures, grouping)?;
         let mut centre = Array1::zeros(grouping.dim());
@@ -50,11 +50,11 @@ impl Corpus {
         Self::around(centre, measures, grouping)
     }
 
-    /// Lays the measures out around a given centre: a [`Screen`](crate::Screen) of one corpus looks at others around
-    /// the same. The nearer to all points it is, the smaller is the rounding that bounds are charged with.
+    /// Lays the measures out around a given center: a [`Screen`](crate::Screen) of one corpus also bounds distances to
+    /// others with the same center. A center close to all points keeps the rounding allowance of the bounds small.
     ///
     /// # Errors
-    /// As [`Corpus::new`], and when the centre has another number of features or is not finite.
+    /// As [`Corpus::new`], and when the center has another number of features or is not finite.
     pub fn around(centre: Array1<f64>, measures: &[&Measure], grouping: &Grouping) -> Result<Self> {
         check(measures, grouping)?;
         if centre.len() != grouping.dim() {
@@ -79,22 +79,22 @@ impl Corpus {
         self.members.len()
     }
 
-    /// Never: a corpus has a measure.
+    /// Always false: a corpus has at least one measure.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// r.
+    /// The number of groups r.
     pub fn size(&self) -> usize {
         self.grouping.groups()
     }
 
-    /// Numbers a point: slots · r.
+    /// Numbers per point: slots · r.
     pub fn dim(&self) -> usize {
         self.grouping.slots() * self.grouping.groups()
     }
 
-    /// The points of a measure, laid out.
+    /// The laid-out points of a measure.
     pub fn points(&self, measure: usize) -> &Array2<f64> {
         &self.members[measure].points
     }
@@ -104,12 +104,12 @@ impl Corpus {
         &self.members[measure].weights
     }
 
-    /// How features are grouped.
+    /// The grouping of the features.
     pub fn grouping(&self) -> &Grouping {
         &self.grouping
     }
 
-    /// What points are seen from.
+    /// The center, which is subtracted from all points.
     pub fn centre(&self) -> &Array1<f64> {
         &self.centre
     }
@@ -119,7 +119,7 @@ impl Corpus {
         &self.members[measure].second
     }
 
-    /// What a pair comes to in r × r.
+    /// The r × r summary of a pair.
     pub(super) fn frame(&self, first: usize, second: usize) -> Frame {
         let (source, target, groups) = (&self.members[first], &self.members[second], self.size());
         let shared = &source.second + &target.second;

@@ -10,11 +10,11 @@ use super::simplex_qp::simplex_qp;
 use crate::error::Result;
 use crate::linalg::inner;
 
-/// Newton steps of one correction; the next correction goes on from there.
+/// The most Newton steps of one correction; the next correction continues from there.
 const MAX_NEWTON: usize = 30;
-/// A Newton step is exact enough when the slope along it has fallen to this.
+/// The line search along a Newton step stops when the slope has fallen to this fraction of its initial value.
 const LINE_ACCURACY: f64 = 0.1;
-/// The quadratic program is solved to this part of what its step promises.
+/// The quadratic program is solved to this fraction of the decrease that its step promises.
 const STEP_ACCURACY: f64 = 0.01;
 
 /// Moves the weights until no vertex promises to lower the objective by more than `tolerance`.
@@ -22,7 +22,7 @@ pub(super) fn correct(active: &mut ActiveSet, model: &Model, entropy: f64, toler
     let mut moment = active.moment();
     let mut worst = model.evaluate(&moment)?;
     for _ in 0..MAX_NEWTON {
-        // Weights add up to one, so what all moments have in common is no matter; without it less is lost to rounding.
+        // Weights sum to one, so what all moments have in common does not matter; without it, less is lost to rounding.
         let away: Vec<_> = active.vertices.iter().map(|vertex| &vertex.moment - &moment).collect();
         let entropies = active.vertices.iter().map(|vertex| entropy * vertex.entropy);
         let slopes: Array1<f64> =
@@ -50,7 +50,7 @@ pub(super) fn correct(active: &mut ActiveSet, model: &Model, entropy: f64, toler
         }
     }
     let total: f64 = active.weights.iter().sum();
-    debug_assert!((total - 1.0).abs() < 1e-6, "weights add up to {total}");
+    debug_assert!((total - 1.0).abs() < 1e-6, "weights sum to {total}");
     active.weights.iter_mut().for_each(|w| *w /= total);
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! $$h(V_t) - \langle M_t, V_t\rangle + D(M_t) \thickspace \le\thickspace W \thickspace \le\thickspace h(V_t), \qquad
 //!   D(M) = \min_\gamma \langle C(M), \gamma\rangle + \lambda_\gamma \Omega(\gamma).$$
 //!
-//! A [`Descent`] is where one problem stands between two calls of its oracle.
+//! A [`Descent`] is the state of one problem between two oracle calls.
 
 use ndarray::Array2;
 
@@ -20,22 +20,22 @@ use crate::interrupt::Interrupt;
 use crate::linalg::inner;
 use crate::metric::MetricSet;
 
-/// The corrective step is solved to this part of the gap.
+/// The corrective step is solved to this fraction of the gap.
 const CORRECTION: f64 = 0.01;
-/// The line search of its own rule is exact to this part of the first slope.
+/// The line-search rule stops when the slope has fallen to this fraction of its initial value.
 const LINE_ACCURACY: f64 = 1e-6;
-/// A gap that does not shrink by this factor
+/// An iteration makes progress if it shrinks the gap to this fraction of the smallest so far, or below.
 const PROGRESS: f64 = 0.99;
-/// within this many iterations has stalled.
+/// A solve has stalled after this many iterations without progress.
 const PATIENCE: usize = 100;
-/// A gap within this factor of the rounding that was charged cannot shrink further.
+/// A gap within this factor of the rounding allowance cannot shrink further.
 const AT_ROUNDING: f64 = 2.0;
 /// Relative accuracy of a sum of γ ln γ over a plan.
 const SUM_ACCURACY: f64 = 1e-14;
-/// With entropy, ⟨V, M⟩ below this part of λ_γ counts as nothing to measure the gap against.
+/// With entropy, the scale of the relative gap is ⟨V, M⟩ or this fraction of λ_γ, whichever is larger.
 const NEGLIGIBLE: f64 = 1e-8;
 
-/// One problem between two calls of its oracle.
+/// The state of one problem between two oracle calls.
 #[derive(Debug)]
 pub(super) struct Descent<'a> {
     set: &'a MetricSet,
@@ -47,14 +47,14 @@ pub(super) struct Descent<'a> {
     best: Best,
     pub(super) bounds: Bounds,
     pub(super) history: Vec<Step>,
-    /// M_t, what the oracle is asked for next, and its penalty in the dual.
+    /// M_t, the metric of the next oracle call, and its penalty in the dual.
     pub(super) metric: Array2<f64>,
     penalty: f64,
-    /// What the model takes the value at M_t to be at most.
+    /// The model's upper estimate of the value at M_t.
     promise: f64,
 }
 
-/// Where a descent ended.
+/// The result of a descent.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) relative_gap: f64,
@@ -65,7 +65,7 @@ pub(super) struct End {
 }
 
 impl<'a> Descent<'a> {
-    /// Before the first call.
+    /// The state before the first oracle call.
     pub(super) fn new(
         set: &'a MetricSet,
         entropy: f64,
@@ -91,7 +91,7 @@ impl<'a> Descent<'a> {
         })
     }
 
-    /// Takes a plan for the metric that was asked for, and a lower bound of what any plan costs under it.
+    /// Takes a plan for the current metric, and a lower bound on the cost of any plan under it.
     pub(super) fn take(&mut self, vertex: Vertex, near: Vec<Vertex>, dual: f64) -> Result<()> {
         let Self { set, entropy, frame, model, active, best, bounds, history, .. } = self;
         bounds.raise_lower(dual - self.penalty);
@@ -139,17 +139,17 @@ impl<'a> Descent<'a> {
         Ok(())
     }
 
-    /// How much the next call can change.
+    /// The most that the next oracle call can change.
     pub(super) fn outlook(&self) -> f64 {
         self.model.outlook(self.bounds.gap(), self.promise)
     }
 
-    /// Whether the gap is no more than what was charged to rounding.
+    /// Whether the gap is down to the rounding allowance `charged`.
     pub(super) fn at_rounding(&self, charged: f64) -> bool {
         self.bounds.gap() <= AT_ROUNDING * charged
     }
 
-    /// Why to stop, if there is a reason.
+    /// The reason to stop, if there is one.
     pub(super) fn status(&self, interrupt: &Interrupt) -> Option<Status> {
         self.bounds.status(self.settings, self.best.scale, self.history.len(), interrupt)
     }
@@ -170,11 +170,11 @@ impl<'a> Descent<'a> {
     }
 }
 
-/// The best plan so far. Classic and bundle steps may go up now and then.
+/// The best plan so far. Classic and bundle steps may occasionally increase the value.
 #[derive(Debug)]
 struct Best {
     value: f64,
-    /// ⟨V, M*⟩, what the gap is measured against.
+    /// ⟨V, M*⟩, the scale of the relative gap.
     scale: f64,
     active: ActiveSet,
 }
@@ -189,7 +189,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Every h grows on the positive semi-definite cone, so without entropy h(0) is a bound from the start.
+    /// Every h grows on the positive semidefinite cone, so without entropy h(0) is a lower bound from the start.
     fn new(set: &MetricSet, entropy: f64, size: usize) -> Result<Self> {
         let lower = if entropy == 0.0 {
             set.evaluate(&Array2::zeros((size, size)))?.value
@@ -203,8 +203,8 @@ impl Bounds {
         self.lower = self.lower.max(bound);
     }
 
-    /// The value of the best plan. Rounding is charged to either bound; should they be in the wrong order all the same,
-    /// as much as they overlap counts as gap.
+    /// Sets the value of the best plan. Both bounds include a rounding allowance; if they still cross, the overlap counts
+    /// as the gap.
     fn set_value(&mut self, value: f64) {
         self.value = value;
         if self.lower > value {
@@ -222,7 +222,7 @@ impl Bounds {
         self.value - self.lower
     }
 
-    /// gap / ⟨V, M⟩; nothing is not far from nothing.
+    /// gap / ⟨V, M⟩. A zero gap is a zero relative gap, whatever the scale.
     fn relative_gap(&self, scale: f64) -> f64 {
         if self.gap() == 0.0 { 0.0 } else { self.gap() / scale.max(f64::MIN_POSITIVE) }
     }

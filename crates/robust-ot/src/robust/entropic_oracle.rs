@@ -1,5 +1,5 @@
-//! Entropic transport that is solved elsewhere: what an oracle on another device is asked, and what it must answer for the bounds to
-//! be sound.
+//! Entropic transport on another device: the task that its oracle receives, and the answer it must return for the bounds
+//! to be sound.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use crate::interrupt::Interrupt;
 use crate::linalg::inner;
 use crate::transport::{CostFactors, EntropicPlan, dual_value};
 
-/// Rounding of a sum of n terms e^x, in units of n ε.
+/// Rounding error of a sum of n terms e^x, in units of n ε.
 const SUM_ROUNDING: f64 = 4.0;
 
-/// Solves plain entropic transport on another device, each call from where the last one ended.
+/// Solves plain entropic transport on another device, each call warm-started from the last.
 pub trait EntropicOracle: fmt::Debug + Send {
-    /// A plan for these costs, with a marginal error of at most the tolerance where that can be reached.
+    /// Finds a plan for these costs, with a marginal error of at most the tolerance where that can be reached.
     ///
     /// # Errors
     /// When the device fails.
@@ -33,9 +33,9 @@ pub struct EntropicTask<'a> {
     pub source_weights: &'a Array1<f64>,
     /// Weights of the target, with sum one.
     pub target_weights: &'a Array1<f64>,
-    /// x, a row a source point.
+    /// x, one row per source point.
     pub x: &'a Array2<f64>,
-    /// y, a row a target point: also the points that the plan is multiplied with.
+    /// y, one row per target point: also the points by which the plan is multiplied.
     pub y: &'a Array2<f64>,
     /// α.
     pub alpha: &'a Array1<f64>,
@@ -43,9 +43,9 @@ pub struct EntropicTask<'a> {
     pub beta: &'a Array1<f64>,
     /// λ.
     pub regularisation: f64,
-    /// The marginal error that may be left.
+    /// The marginal error that is allowed.
     pub tolerance: f64,
-    /// Once raised, what there is is returned.
+    /// Once interrupted, the oracle returns its current plan.
     pub interrupt: &'a Interrupt,
 }
 
@@ -58,15 +58,15 @@ pub struct EntropicAnswer {
     pub g: Array1<f64>,
     /// Column sums of the plan.
     pub columns: Array1<f64>,
-    /// Row sums once every column that is too heavy is scaled down to b.
+    /// Row sums after every column whose sum exceeds b is scaled down to b.
     pub row_sums: Array1<f64>,
-    /// γ y of the plan so scaled, a row a source point.
+    /// γ y of the scaled plan, one row per source point.
     pub spread: Array2<f64>,
-    /// Σ γ ln γ of it.
+    /// Σ γ ln γ of the scaled plan.
     pub entropy: f64,
 }
 
-/// What a device finds for the costs C(M).
+/// Solves for the costs C(M) on a device.
 pub(super) fn call(
     device: &mut dyn EntropicOracle,
     maps: &Displacements,
@@ -110,7 +110,7 @@ pub(super) fn call(
     })
 }
 
-/// V of the feasible plan A + e e'ᵀ, and a bound of its Σ γ ln γ. With δ the mass of the second part,
+/// V of the feasible plan A + e e'ᵀ, and a bound on its Σ γ ln γ. With δ the mass of the second part,
 /// Ω(A + B) ≤ Ω(A) − (1−δ) ln(1−δ) + Ω(B) − δ ln δ, by convexity.
 fn measure(maps: &Displacements, plan: &EntropicPlan, found: &EntropicAnswer) -> (Array2<f64>, f64) {
     let (e, share) = plan.deficits();

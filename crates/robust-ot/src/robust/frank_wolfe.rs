@@ -1,4 +1,4 @@
-//! Solving one problem: a descent on moments, and the oracle that it asks.
+//! The solve loop of one problem: a descent on moments, and the oracle that it calls.
 
 use ndarray::Array2;
 
@@ -14,16 +14,18 @@ use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::linalg::inner;
 
-/// Entropy that moves the value by less than this part of the tolerance is not worth a Sinkhorn solve.
+/// Entropy that changes the value by less than this fraction of the tolerance is not worth a Sinkhorn solve.
 const UNSEEN: f64 = 0.25;
-/// Below this relative gap the metric changes little from call to call, and so does the optimal plan:
+/// The relative gap below which the oracle also returns neighboring plans: there the metric changes little from call to
+/// call, and so does the optimal plan.
 const CLOSE: f64 = 1e-2;
-/// so many pivots away from it are worth their moments,
+/// The number of pivots that lead to neighboring plans. Their moments are worth computing: they halve the calls to a gap
+/// of 1e-6.
 const NEAR: usize = 5;
-/// where the gap is still this many times the tolerance. They halve the calls to a gap of 1e-6.
+/// Neighboring plans are used only while the gap is more than this many times the tolerance.
 const FAR: f64 = 10.0;
 
-/// Solves a problem whose parameters are checked.
+/// Solves a problem whose parameters have been checked.
 pub(super) fn minimise(
     problem: &Problem,
     settings: &Settings,
@@ -75,8 +77,8 @@ pub(super) fn minimise(
     }
 }
 
-/// Sinkhorn when there is entropy, unless the entropy is too small to be seen: λ ln(mn) is the most it can do. Also
-/// returns the calls it took to find out.
+/// Chooses Sinkhorn if there is entropy, unless the entropy is negligible: it changes the value by at most λ ln(mn).
+/// Also returns the number of oracle calls that the choice took.
 fn choose_oracle(
     problem: &Problem,
     settings: &Settings,
@@ -88,7 +90,7 @@ fn choose_oracle(
     let (a, b) = (source_weights.to_vec(), target_weights.to_vec());
     let most = entropy * ((a.len() * b.len()) as f64).ln();
     let seen = |scale: f64| most > UNSEEN * settings.tol_gap_rel * scale;
-    // What was asked for on a device is done there, however little its entropy can be seen.
+    // A requested device is used even if the entropy is negligible.
     if let Some(device) = device.filter(|_| *entropy > 0.0) {
         return Ok((Oracle::on(device, &a, &b, *entropy), 0));
     }
@@ -96,7 +98,7 @@ fn choose_oracle(
     if *entropy == 0.0 || seen(inner(metric, maps.independent_moment())) {
         return Ok((make()?, 0));
     }
-    // Perhaps not seen: the optimal plan, which costs less than the independent one, tells.
+    // The entropy may be negligible: the optimal plan, which costs less than the independent one, decides.
     let mut exact = Oracle::exact(settings.memory, &a, &b, *entropy)?;
     let moment = exact.call(maps, (source_weights, target_weights), metric, 0, interrupt)?.vertex.moment;
     let worst = set.evaluate(&moment)?;

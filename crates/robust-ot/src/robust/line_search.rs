@@ -1,4 +1,4 @@
-//! $\min_{\theta \in [0,1]} h(V + \theta D) + \theta s$, by the root of its derivative.
+//! $\min_{\theta \in [0,1]} h(V + \theta D) + \theta s$, from the root of its derivative.
 
 use ndarray::Array2;
 
@@ -7,13 +7,13 @@ use crate::error::{Error, Result};
 use crate::linalg::inner;
 use crate::metric::WorstCase;
 
-/// Evaluations after which the bracket is as small as it gets; every second one halves it at least.
+/// The number of evaluations after which the bracket cannot shrink further; every second one at least halves it.
 const MAX_EVALUATIONS: usize = 100;
 
-/// The step θ at which the slope has fallen to `accuracy` times its start, and the worst case there. `worst` is the one at
-/// θ = 0, `extra` the slope of the linear part.
+/// The step θ at which the slope has fallen to `accuracy` times its initial value, and the worst case there. `worst` is
+/// the worst case at θ = 0, `extra` the slope of the linear part.
 ///
-/// The function is convex, so its slope grows; a point where h is not representable lies too far out.
+/// The function is convex, so its slope increases with θ. A point where h is not representable is treated as too far.
 pub(super) fn line_search(
     model: &Model,
     (moment, worst): (&Array2<f64>, WorstCase),
@@ -39,7 +39,7 @@ pub(super) fn line_search(
     let (mut low, mut at_low, mut high, mut at_high) = (0.0, start, 1.0, end);
     let mut worst_at_low = worst;
     for evaluation in 0..MAX_EVALUATIONS {
-        // Secant and bisection in turn: fast near the root, and never slower than half of bisection.
+        // Secant and bisection steps alternate: fast near the root, and at least half as fast as bisection.
         let secant =
             if at_high.is_finite() && evaluation % 2 == 0 { at_low / (at_low - at_high) } else { 0.5 };
         let theta = low + (high - low) * secant.clamp(0.01, 0.99);
@@ -72,7 +72,7 @@ mod tests {
         for k in [1, 2, 8, 50] {
             let set = MetricSet::P { k };
             let model = Model::new(&set, true, &array![[1.0, 0.0], [0.0, 1.0]]);
-            // From diag(1, 0.1) towards diag(0, 1): the norm is least where both entries agree.
+            // From diag(1, 0.1) toward diag(0, 1): the norm is smallest where both entries are equal.
             let (from, direction) = (array![[1.0, 0.0], [0.0, 0.1]], array![[-1.0, 0.0], [0.0, 0.9]]);
             let start = set.evaluate(&from).unwrap();
             let (theta, at) = line_search(&model, (&from, start), &direction, 0.0, 1e-9).unwrap();

@@ -1,4 +1,4 @@
-//! The cheapest lower bound of a distance. $V$ of any plan is that of the means and something positive semidefinite besides:
+//! The cheapest lower bound on a distance. $V$ of any plan is that of the means plus a positive semidefinite matrix:
 //!
 //! $$W \ge h(\Delta^\top \Delta), \qquad \Delta = \mathrm{mean}(a) - \mathrm{mean}(b) \text{ laid out by groups.}$$
 
@@ -11,10 +11,10 @@ use crate::grouping::Grouping;
 use crate::linalg::{inner, product};
 use crate::metric::MetricSet;
 
-/// A mean is itself a sum of products; rounding is charged for so many of them besides.
+/// A mean is itself a sum of products; the rounding allowance includes this many of them.
 const WORDS: usize = 1000;
 
-/// The means of many measures, for bounds of the distances among them without entropy.
+/// The means of many measures, for lower bounds on the distances between them without entropy.
 ///
 /// ```
 /// use ndarray::array;
@@ -30,17 +30,17 @@ const WORDS: usize = 1000;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Means {
-    /// Seen from their own mean, slots × groups a row.
+    /// Relative to their own mean, slots × groups per row.
     points: Array2<f64>,
     groups: usize,
     set: MetricSet,
 }
 
 impl Means {
-    /// Takes one mean a row.
+    /// Takes one mean per row.
     ///
     /// # Errors
-    /// When there is none, one is not finite, or grouping or metric set do not fit.
+    /// When there are no means, one is not finite, or the grouping or the metric set does not fit.
     pub fn new(means: &Array2<f64>, grouping: &Grouping, set: MetricSet) -> Result<Self> {
         set.check(grouping.groups())?;
         if means.ncols() != grouping.dim() {
@@ -60,12 +60,12 @@ impl Means {
         self.points.nrows()
     }
 
-    /// Never: there is a mean.
+    /// Always false: there is at least one mean.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
 
-    /// A number that the distance between two measures is not below: ∞ where e^{V/λ} overflows, −∞ where a power is not
+    /// A lower bound on the distance between two measures: ∞ where e^{V/λ} overflows, −∞ where a power is not
     /// representable.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The convex function of the moment that a solver minimises: h itself, or h with a proximal term where it has
+//! The convex function of the moment that a solver minimizes: h itself, or h with a proximal term where h has
 //! corners.
 
 use ndarray::Array2;
@@ -8,25 +8,25 @@ use crate::metric::curvature::Curvature;
 use crate::metric::fantope::Proximal;
 use crate::metric::{MetricSet, WorstCase};
 
-/// A serious step gains at least this part of what the model promised.
+/// A step is serious if it gains at least this fraction of what the model promised.
 const SERIOUS: f64 = 0.1;
-/// A step that gains this much may be longer next time.
+/// After a step that gains at least this fraction of the promise, the next one may be longer.
 const GENEROUS: f64 = 0.5;
 
-/// A promise below this part of the gap asks for longer steps.
+/// Steps grow when the promised gain is below this fraction of the gap.
 const TIMID: f64 = 0.1;
 
-/// What is minimised over the convex hull of the moments.
+/// The function that is minimized over the convex hull of the moments.
 #[derive(Debug)]
 pub(super) enum Model<'a> {
     /// h, smooth.
     Smooth(&'a MetricSet),
-    /// h_t around a centre M_c: the proximal bundle method, seen from the primal.
+    /// h_t around a center M_c: the proximal bundle method, in its primal form.
     Bundle { prox: Proximal, centre_dual: f64 },
 }
 
 impl<'a> Model<'a> {
-    /// `corrective` steps on a set with corners need the proximal term; other steps take h as it is.
+    /// `corrective` steps on a set with corners need the proximal term; other steps use h itself.
     pub(super) fn new(set: &'a MetricSet, corrective: bool, independent: &Array2<f64>) -> Self {
         let size = independent.nrows();
         match set.fantope() {
@@ -64,8 +64,8 @@ impl<'a> Model<'a> {
     pub(super) fn first_metric(&self, independent: &Array2<f64>) -> Result<(Array2<f64>, f64)> {
         match self {
             Self::Smooth(set) => match set.evaluate(independent) {
-                // The independent plan moves mass furthest. Where h is not representable there it may be at the optimum:
-                // begin with the plain metric, and take no bound from it.
+                // The independent plan moves mass furthest. If h is not representable there, it may still be at the
+                // optimum: start from the plain metric, and take no bound from it.
                 Err(Error::Overflow { .. } | Error::Range { .. }) => {
                     Ok((Array2::eye(independent.nrows()), f64::INFINITY))
                 }
@@ -90,7 +90,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The metric to report with a plan: the worst one for its moment, or the best one found where that is not unique.
+    /// The metric to report with a plan: the worst one for its moment or, where that is not unique, the best one found.
     pub(super) fn final_metric(&self, worst: WorstCase) -> Array2<f64> {
         match self {
             Self::Smooth(_) => worst.metric,
@@ -98,8 +98,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Takes note of the dual value at a metric: moves the centre there if it gained enough of what the model
-    /// promised, and adapts the step (Kiwiel 1990).
+    /// Records the dual value at a metric: moves the center there if it gained enough of what the model promised,
+    /// and adapts the step (Kiwiel 1990).
     pub(super) fn learn(&mut self, metric: &Array2<f64>, dual: f64, promise: f64, gap: f64) {
         let Self::Bundle { prox, centre_dual } = self else { return };
         if *centre_dual == f64::NEG_INFINITY {
@@ -109,7 +109,7 @@ impl<'a> Model<'a> {
         let promised = promise - *centre_dual;
         let gained = dual - *centre_dual;
         let ratio = if promised > 0.0 { gained / promised } else { 0.0 };
-        // The step at which a quadratic through the three values has its top.
+        // The step that maximizes a quadratic through the three values.
         let fitted = 0.5 / (1.0 - ratio).max(0.05);
         if ratio >= SERIOUS {
             if ratio >= GENEROUS {
@@ -126,8 +126,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// How much the next oracle call can change: the gap, or what the cutting planes promise over the centre if that
-    /// is less.
+    /// The most that the next oracle call can change: the gap or, if smaller, the gain over the center that the
+    /// cutting planes promise.
     pub(super) fn outlook(&self, gap: f64, promise: f64) -> f64 {
         match self {
             Self::Smooth(_) => gap,

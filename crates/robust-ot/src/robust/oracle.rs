@@ -1,4 +1,4 @@
-//! The linear oracle: the plan that is best for one metric, its moment, and a dual bound.
+//! The linear oracle: the optimal plan for one metric, its moment, and a dual bound.
 
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 
@@ -15,15 +15,15 @@ use crate::transport::{
     CostRows, EntropicPlan, NetworkSimplex, PlanEntry, SimplexSolution, Sinkhorn, dual_value,
 };
 
-/// The marginal error at which the first Sinkhorn solve stops; later ones follow the gap.
+/// The marginal error at which the first Sinkhorn solve stops; later tolerances follow the gap.
 pub(super) const FIRST_TOLERANCE: f64 = 1e-3;
-/// The marginal error that a plan by itself is solved to.
+/// The marginal error at which Sinkhorn stops in [`Oracle::solve`].
 const FINAL_TOLERANCE: f64 = 1e-9;
-/// The most sweeps of one Sinkhorn solve; the next call goes on from there.
+/// The most sweeps of one Sinkhorn solve; the next call continues from there.
 const MAX_SWEEPS: usize = 10_000;
 
-/// Solves plain transport problems between two fixed sets of weights, each call warm-started from the last: by the
-/// network simplex, or by Sinkhorn's iteration when there is entropy.
+/// Solves plain transport problems between two fixed sets of weights, each call warm-started from the last: with the
+/// network simplex or, if there is entropy, with Sinkhorn's iteration.
 ///
 /// ```
 /// use ndarray::array;
@@ -39,30 +39,30 @@ const MAX_SWEEPS: usize = 10_000;
 pub struct Oracle {
     kind: Kind,
     storage: Storage,
-    /// Room for stored costs, used by every call.
+    /// Buffer for stored costs, reused by every call.
     costs: Vec<f64>,
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// `careful` takes costs from the differences themselves.
-    /// `entropy` is not 0 when it is too small to matter: see [`Oracle::exact`].
+    /// `careful` computes costs from the differences themselves.
+    /// `entropy` may be nonzero if it is too small to matter: see [`Oracle::exact`].
     Exact { simplex: Box<NetworkSimplex>, careful: bool, entropy: f64 },
     /// `tolerance` is the marginal error that the next solve may leave, `floor` the least that rounding allows.
     Entropic { sinkhorn: Box<Sinkhorn>, entropy: f64, tolerance: f64, floor: f64 },
-    /// The same on another device.
+    /// Entropic plans from another device.
     Device { device: Box<dyn EntropicOracle>, entropy: f64, tolerance: f64, floor: f64 },
 }
 
-/// What an oracle call brings home.
+/// The result of an oracle call.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) vertex: Vertex,
-    /// Plans next to it, for steps that can use more than one.
+    /// Neighboring plans, for steps that can use more than one.
     pub(super) near: Vec<Vertex>,
-    /// A lower bound of min_γ ⟨C(M), γ⟩ + λ Ω(γ), rounding charged.
+    /// A lower bound on min_γ ⟨C(M), γ⟩ + λ Ω(γ), reduced by the rounding allowance.
     pub(super) dual: f64,
-    /// How much of that bound was charged to rounding.
+    /// The rounding allowance subtracted from that bound.
     pub(super) rounding: f64,
     /// How far the plan's value may lie above the optimum of this linear problem.
     pub(super) own_gap: f64,
@@ -71,15 +71,15 @@ pub(super) struct Answer {
 }
 
 impl Oracle {
-    /// The network simplex without entropy, Sinkhorn with it.
+    /// Uses the network simplex without entropy, and Sinkhorn with it.
     ///
     /// # Errors
-    /// When the weights are not fit for transport or the entropy is negative.
+    /// When the weights are not valid for transport or the entropy is negative.
     pub fn new(a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
         Self::within(usize::MAX, a, b, entropy)
     }
 
-    /// An oracle whose costs and plans take no more than this many bytes.
+    /// An oracle whose costs and plans take at most `memory` bytes.
     pub(super) fn within(memory: usize, a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
         if entropy == 0.0 {
             return Self::exact(memory, a, b, entropy);
@@ -93,27 +93,27 @@ impl Oracle {
         Ok(Self { kind, storage, costs: Vec::new() })
     }
 
-    /// Entropic plans that another device finds; nothing of size m × n is kept here.
+    /// Entropic plans from another device; nothing of size m × n is kept on the host.
     pub(super) fn on(device: Box<dyn EntropicOracle>, a: &[f64], b: &[f64], entropy: f64) -> Self {
         let (tolerance, floor) = (FIRST_TOLERANCE, tolerance_floor(a.len() + b.len()));
         let kind = Kind::Device { device, entropy, tolerance, floor };
         Self { kind, storage: Storage::Streamed, costs: Vec::new() }
     }
 
-    /// Exact plans. Entropy may be given where it cannot change the value by more than the tolerance: where costs are
-    /// large against λ, Sinkhorn would take forever to add nothing.
+    /// Exact plans. `entropy` may be nonzero if it cannot change the value by more than the tolerance: with costs that
+    /// are large compared to λ, Sinkhorn would take very long for no visible gain.
     pub(super) fn exact(memory: usize, a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
         let storage = Storage::of_costs(memory, a.len(), b.len());
         let kind = Kind::Exact { simplex: Box::new(NetworkSimplex::new(a, b)?), careful: false, entropy };
         Ok(Self { kind, storage, costs: Vec::new() })
     }
 
-    /// What is kept of size m × n.
+    /// Which arrays of size m × n are kept.
     pub(super) fn storage(&self) -> Storage {
         self.storage
     }
 
-    /// Takes the room of an earlier solve, or leaves its own for the next.
+    /// Takes the buffers of an earlier solve, or leaves its own for the next.
     pub(super) fn swap_room(&mut self, room: &mut Workspace) {
         std::mem::swap(&mut self.costs, &mut room.costs);
         if let Kind::Entropic { sinkhorn, .. } = &mut self.kind {
@@ -121,8 +121,8 @@ impl Oracle {
         }
     }
 
-    /// A feasible plan for one cost matrix: optimal without entropy; with it, the one that Sinkhorn reached, rounded to
-    /// the exact marginals.
+    /// A feasible plan for one cost matrix: the optimal one without entropy; with entropy, the one that Sinkhorn reached,
+    /// rounded to the exact marginals.
     ///
     /// # Errors
     /// When the costs are not m × n or not finite.
@@ -137,11 +137,12 @@ impl Oracle {
                 let entries = masses.indexed_iter().filter(|(_, mass)| **mass > 0.0);
                 Ok(entries.map(|((row, column), &mass)| PlanEntry { row, column, mass }).collect())
             }
-            Kind::Device { .. } => unreachable!("an oracle on a device is made for points, not for costs"),
+            Kind::Device { .. } => unreachable!("a device oracle takes points, not costs"),
         }
     }
 
-    /// Solves for the costs C(M) between the given points; `near` pivots away from an exact plan come with it.
+    /// Solves for the costs C(M) between the given points. An exact plan comes with the neighbors that up to `near`
+    /// pivots lead to.
     pub(super) fn call(
         &mut self,
         maps: &Displacements,
@@ -163,7 +164,7 @@ impl Oracle {
                 let SimplexSolution { plan, source_potential, target_potential, .. } =
                     simplex.solve(cost.clone(), interrupt)?;
                 let (dual, of_dual) = dual_value(weights, (&source_potential, &target_potential));
-                // Σ γ ln γ is at least −ln(mn), so an exact dual less λ ln(mn) bounds the entropic problem.
+                // Σ γ ln γ is at least −ln(mn), so an exact dual minus λ ln(mn) bounds the entropic problem.
                 let dual = dual - *entropy * ((maps.source_len() * maps.target_len()) as f64).ln();
                 let of_plan =
                     if *entropy > 0.0 { plan.iter().map(|e| e.mass * e.mass.ln()).sum::<f64>() } else { 0.0 };
@@ -217,7 +218,7 @@ impl Oracle {
         }
     }
 
-    /// Leaves the matrix product for the differences, where that is possible: says whether anything changed.
+    /// Switches from the matrix product to differences, where that is possible. Returns whether anything changed.
     pub(super) fn take_care(&mut self, maps: &Displacements) -> bool {
         match &mut self.kind {
             Kind::Exact { careful, .. }
@@ -230,7 +231,7 @@ impl Oracle {
         }
     }
 
-    /// Asks the next Sinkhorn solve for more accuracy when the oracle's own gap makes up much of the whole.
+    /// Tightens the tolerance of the next Sinkhorn solve if the oracle's own gap is a large part of the whole gap.
     pub(super) fn sharpen(&mut self, own_gap: f64, gap: f64) {
         let (Kind::Entropic { tolerance, floor, .. } | Kind::Device { tolerance, floor, .. }) =
             &mut self.kind
@@ -241,7 +242,7 @@ impl Oracle {
     }
 }
 
-/// The marginal error for the next solve: less where the oracle's own gap makes up much of the whole.
+/// The marginal error for the next solve: smaller if the oracle's own gap is a large part of the whole gap.
 pub(super) fn sharpened(tolerance: f64, floor: f64, own_gap: f64, gap: f64) -> f64 {
     if own_gap > 0.1 * gap {
         (tolerance * (0.05 * gap / own_gap).clamp(1e-3, 0.3)).max(floor)
@@ -250,12 +251,12 @@ pub(super) fn sharpened(tolerance: f64, floor: f64, own_gap: f64, gap: f64) -> f
     }
 }
 
-/// The least marginal error that rounding allows.
+/// The smallest marginal error that rounding allows.
 pub(super) fn tolerance_floor(points: usize) -> f64 {
     f64::EPSILON * 8.0 * points as f64
 }
 
-/// V and Σ γ ln γ of an entropic plan, a few rows at a time: only γT is stored.
+/// V and Σ γ ln γ of an entropic plan, computed a few rows at a time: only γT is stored.
 fn measure_plan(maps: &Displacements, plan: &EntropicPlan, cost: &CostRows) -> (Array2<f64>, f64) {
     let (_, target) = maps.points();
     let (n, width) = target.dim();
@@ -264,7 +265,7 @@ fn measure_plan(maps: &Displacements, plan: &EntropicPlan, cost: &CostRows) -> (
     let entropies = plan.map_tiles(cost, out, width, |masses, spread| {
         let entropy: f64 = masses.chunks_exact(n).map(f64::entropy).sum();
         let rows = masses.len() / n;
-        let spread = ArrayViewMut2::from_shape((rows, width), spread).expect("a row for each of the plan's");
+        let spread = ArrayViewMut2::from_shape((rows, width), spread).expect("one row per row of the plan");
         let masses = ArrayView2::from_shape((rows, n), masses).expect("whole rows");
         product_into(spread, masses, target.view());
         entropy

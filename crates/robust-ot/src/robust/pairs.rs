@@ -1,4 +1,4 @@
-//! Distances of many pairs of a corpus, whose plain entropic problems are solved many at a time by another device.
+//! Distances of many pairs of a corpus; another device solves their plain entropic problems, many at a time.
 
 use std::fmt;
 
@@ -22,77 +22,77 @@ use crate::linalg::inner;
 use crate::measure::Measure;
 use crate::metric::MetricSet;
 
-/// Pairs that are on their way at a time.
+/// The most pairs in progress at a time.
 const AT_A_TIME: usize = 1 << 15;
-/// Rounds after which what is left goes to the processor, whose Newton steps do not mind plans that are nearly permutations.
+/// Rounds after which the CPU takes over the remaining pairs: its Newton steps cope with plans that are nearly permutations.
 const ROUNDS: usize = 20;
-/// Rounding of a sum of n terms e^x, in units of n ε.
+/// Rounding error of a sum of n terms e^x, in units of n ε.
 const SUM_ROUNDING: f64 = 4.0;
-/// Rounding of a dual value that was summed up as a tree, in units of ε times its terms in absolute value.
+/// Rounding error of a dual value that was summed as a tree, in units of ε times the sum of its absolute terms.
 const DUAL_ROUNDING: f64 = 32.0;
 
 /// Solves plain entropic transport for many pairs of a corpus at once.
 pub trait PairOracle: fmt::Debug + Send {
-    /// Plans for the metrics of a round, each from where the last round of its slot ended.
+    /// Finds plans for the metrics of a round, each warm-started from the last round of its slot.
     ///
     /// # Errors
     /// When the device fails.
     fn solve(&mut self, round: &PairRound<'_>) -> Result<PairAnswers>;
 }
 
-/// Problems to solve at once, one after the other in every slice.
+/// Problems to solve at once; every slice lists them in the same order.
 #[derive(Debug, Clone, Copy)]
 pub struct PairRound<'a> {
-    /// Where each keeps what it knows, below [`PairRound::most`].
+    /// The slot in which each problem keeps its state, below [`PairRound::most`].
     pub slots: &'a [usize],
-    /// Which measures.
+    /// The two measures of each problem.
     pub pairs: &'a [(usize, usize)],
-    /// r² numbers each.
+    /// The metrics, r² numbers each.
     pub metrics: &'a [f64],
-    /// The marginal error that may be left.
+    /// The marginal error that each problem is allowed.
     pub tolerances: &'a [f64],
     /// λ.
     pub regularisation: f64,
-    /// Whether slots are new.
+    /// Whether the slots are new.
     pub fresh: bool,
-    /// How many slots there are.
+    /// The number of slots.
     pub most: usize,
 }
 
-/// What came of a round: plans with the right marginals, measured.
+/// The results of a round, measured on plans with the right marginals.
 #[derive(Debug, Clone, Default)]
 pub struct PairAnswers {
     /// Σ γ_ij s_iᵀ t_j over slots, r² numbers each.
     pub crosses: Vec<f64>,
     /// Σ γ ln γ.
     pub entropies: Vec<f64>,
-    /// ⟨a, f⟩ + ⟨b, g⟩ of potentials whose plan has the right rows.
+    /// ⟨a, f⟩ + ⟨b, g⟩ of potentials whose plan has the right row sums.
     pub duals: Vec<f64>,
     /// ⟨a, |f|⟩ + ⟨b, |g|⟩.
     pub sizes: Vec<f64>,
 }
 
-/// The distance of a pair with its bounds.
+/// The distance of a pair, with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairDistance {
-    /// An upper bound of the optimum, and the value of a plan.
+    /// An upper bound on the optimum: the value of a plan.
     pub value: f64,
-    /// A lower bound of it.
+    /// A lower bound on the optimum.
     pub lower_bound: f64,
     /// (value − lower_bound) / ⟨V, M⟩.
     pub relative_gap: f64,
-    /// How it ended.
+    /// How the solve ended.
     pub status: Status,
-    /// Calls of the oracle.
+    /// Oracle calls.
     pub iterations: usize,
-    /// Whether the device took too long over it or ran out of digits, so that the processor solved it.
+    /// Whether the CPU solved the pair, because the device took too many rounds or ran out of digits.
     pub by_processor: bool,
 }
 
-/// Which distance, and how accurately.
+/// Which distance to compute, and how accurately.
 #[derive(Debug, Clone, Copy)]
 pub struct PairSettings<'a> {
-    /// The measures of the corpus: pairs that the device leaves are solved from these, which have all their digits.
+    /// The measures of the corpus with all their digits: from these the CPU solves the pairs that the device leaves.
     pub measures: &'a [&'a Measure],
     /// The metric set.
     pub set: &'a MetricSet,
@@ -102,20 +102,20 @@ pub struct PairSettings<'a> {
     pub settings: &'a Settings,
 }
 
-/// One pair on its way.
+/// A pair in progress.
 struct Pair<'a> {
     slot: usize,
     descent: Descent<'a>,
     tolerance: f64,
     floor: f64,
-    /// λ n ε, what rounding of sums is charged with.
+    /// λ n ε, the rounding allowance for sums.
     of_sums: f64,
 }
 
-/// Distances of pairs of the corpus, in their order. `progress` is told how many more are done.
+/// Computes the distances of pairs of the corpus, in their order. `progress` receives the number of newly finished pairs.
 ///
 /// # Errors
-/// When a setting does not fit or the device fails. What is wrong with one pair is that pair's.
+/// When a setting is out of range or the device fails. An error that concerns one pair is that pair's result.
 pub fn solve_pairs(
     corpus: &Corpus,
     pairs: &[(usize, usize)],
@@ -128,7 +128,7 @@ pub fn solve_pairs(
     settings.set.check(corpus.size())?;
     let (found, wanted) = (settings.measures.len(), corpus.len());
     if found != wanted {
-        return Err(Error::parameter("measures", format!("the {wanted} of the corpus"), found));
+        return Err(Error::parameter("measures", format!("the {wanted} measures of the corpus"), found));
     }
     if !(settings.entropy > 0.0 && settings.entropy <= 1e200) {
         return Err(Error::parameter("entropy", "positive and at most 1e200 on a device", settings.entropy));
@@ -203,7 +203,7 @@ fn solve_some(
             let slot = pair.slot;
             match status {
                 Ok(None) => active.push(pair),
-                // Around the centre of all measures its digits are spent; around its own there are more.
+                // Around the center of all measures the pair has run out of digits; around its own center it has more.
                 Ok(Some(Status::Stalled)) => stalled.push(slot),
                 Ok(Some(status)) => found[slot] = Some(Ok(pair.distance(status))),
                 Err(error) => found[slot] = Some(Err(error)),
@@ -219,7 +219,7 @@ fn solve_some(
         .collect();
     progress(left.len());
     left.into_iter().zip(solved).for_each(|(slot, distance)| found[slot] = Some(distance));
-    Ok(found.into_iter().map(|found| found.expect("every pair has ended")).collect())
+    Ok(found.into_iter().map(|found| found.expect("every pair has finished")).collect())
 }
 
 fn by_processor(
@@ -235,7 +235,7 @@ fn by_processor(
 }
 
 impl Pair<'_> {
-    /// Takes the plan that was found; says why to stop, if there is a reason.
+    /// Takes the plan that was found; returns the reason to stop, if there is one.
     fn take(
         &mut self,
         round: &PairAnswers,

@@ -1,4 +1,4 @@
-//! What is solved:
+//! The robust problem:
 //!
 //! $$W = \min_{\gamma \in \Pi(a,b)} h(V_\gamma) + \lambda_\gamma \sum_{ij} \gamma_{ij} \ln \gamma_{ij}.$$
 
@@ -69,7 +69,7 @@ impl Problem {
         Ok(Self { maps: Arc::new(maps), source_weights, target_weights, set, entropy: 0.0, span })
     }
 
-    /// Adds λ_γ Σ γ ln γ to the objective; 0 asks for exact plans.
+    /// Adds λ_γ Σ γ ln γ to the objective; 0 gives exact plans.
     ///
     /// # Errors
     /// When λ_γ is negative, not finite or above 1e200.
@@ -81,7 +81,7 @@ impl Problem {
         Ok(self)
     }
 
-    /// Solves; not converging is a [`Status`](crate::Status) of the solution.
+    /// Solves the problem. Failure to converge is a [`Status`](crate::Status) of the solution, not an error.
     ///
     /// # Errors
     /// When a setting is out of range or the metric is not representable.
@@ -97,7 +97,7 @@ impl Problem {
         self.solve_in(&mut Workspace::default(), settings, interrupt)
     }
 
-    /// Solves in the room that an earlier solve has left.
+    /// Solves with the buffers of an earlier solve.
     ///
     /// # Errors
     /// When a setting is out of range or the metric is not representable.
@@ -110,7 +110,7 @@ impl Problem {
         self.minimise(room, settings, None, interrupt)
     }
 
-    /// Solves with the plain entropic problems on another device; where there is no entropy, none goes there.
+    /// Solves the plain entropic problems on another device. Without entropy the device is not used.
     ///
     /// # Errors
     /// When a setting is out of range, the metric is not representable, or the device fails.

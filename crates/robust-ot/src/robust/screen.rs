@@ -1,9 +1,9 @@
-//! Cheap lower bounds of the distances from one measure to many. For every metric $M$ of the set and every potential $f$,
+//! Cheap lower bounds on the distances from one measure to many. For every metric $M$ of the set and every potential $f$,
 //!
 //! $$W \ge \langle a, f\rangle + \langle b, f^c\rangle - R(M), \qquad f^c_j = \min_i\ C(M)_{ij} - f_i ,$$
 //!
-//! so that one metric serves many distances, and no plain problem has to be solved to its end: subgradient steps of
-//! Polyak's length raise the bound towards the limit that a distance must be below, and stop once it is passed.
+//! so one metric serves many distances, and no plain problem has to be solved to optimality: subgradient steps of
+//! Polyak's length raise the bound toward the limit that a distance must stay below, and stop once the bound exceeds it.
 
 use ndarray::{Array1, Array2, Axis};
 
@@ -18,12 +18,13 @@ use crate::linalg::product_into;
 use crate::metric::MetricSet;
 use crate::transport::dual_value;
 
-/// Steps before a bound is left as it is: most that pass their limit at all do so in six.
+/// The most steps per bound: of the bounds that exceed their limit at all, most do so within six.
 const PASSES: usize = 20;
-/// Steps aim this far beyond the limit, as a part of the plain distance.
+/// How far beyond the limit steps aim, as a fraction of the plain distance.
 const BEYOND: f64 = 0.01;
 
-/// Bounds of the distances from one measure of a corpus to others, of the same corpus or of one around the same centre.
+/// Lower bounds on the distances from one measure of a corpus to others, in the same corpus or in one with the same
+/// center.
 ///
 /// ```
 /// use ndarray::array;
@@ -44,7 +45,7 @@ const BEYOND: f64 = 0.01;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Screen {
-    /// How points are laid out.
+    /// The layout of the points: grouping and center.
     grouping: Grouping,
     centre: Array1<f64>,
     weights: Array1<f64>,
@@ -52,18 +53,18 @@ pub struct Screen {
     /// S M, and s_iᵀ M s_i.
     moved: Array2<f64>,
     alpha: Array1<f64>,
-    /// R(M) + λ_γ H(a), and what rounding costs the source's side.
+    /// R(M) + λ_γ H(a), plus the rounding allowance for the source.
     charge: f64,
-    /// What it costs for every unit of the other side's second moments.
+    /// The rounding allowance per unit of the target's second moments.
     rounding: Array1<f64>,
     entropy: f64,
 }
 
 impl Screen {
-    /// Bounds under the metric that is worst for the independent plans to some measures.
+    /// Bounds under the metric that is worst for the independent plans to the measures in `like`.
     ///
     /// # Errors
-    /// When a parameter of the set or the entropy does not fit, or there is no such measure.
+    /// When a parameter of the set or the entropy is out of range, or there is no such measure.
     pub fn new(
         corpus: &Corpus,
         source: usize,
@@ -96,16 +97,15 @@ impl Screen {
         Ok(Self { grouping, centre, weights, metric, moved, alpha, charge, rounding, entropy })
     }
 
-    /// A number that the distance to the target is not below; it is raised until it is above the limit, or as far as a
-    /// few steps go.
+    /// A lower bound on the distance to the target, raised until it exceeds the limit or until a few steps are used up.
     ///
     /// # Errors
-    /// When there is no such measure, or the corpus is laid out around another centre or in other groups.
+    /// When there is no such measure, or the corpus is laid out around another center or in other groups.
     pub fn bound(&self, corpus: &Corpus, target: usize, limit: f64) -> Result<f64> {
         check(corpus, target)?;
         if corpus.centre() != self.centre || *corpus.grouping() != self.grouping {
-            let rule = "laid out as that of the screen, around the same centre and in the same groups";
-            return Err(Error::parameter("corpus", rule, "another"));
+            let rule = "laid out like the screen's, around the same center and in the same groups";
+            return Err(Error::parameter("corpus", rule, "laid out differently"));
         }
         let (a, b) = (&self.weights, corpus.weights(target));
         let cost = self.costs(corpus.points(target));
@@ -131,7 +131,7 @@ impl Screen {
             places.iter().zip(b).for_each(|(&place, weight)| slope[place as usize] -= weight);
             let steepness = slope.dot(&slope);
             let step = (limit - bound + BEYOND * dual.abs()) / steepness;
-            // At the top, or where numbers end.
+            // At the maximum, or out of the range of f64.
             if !(step.is_finite() && step > 0.0) {
                 break;
             }
@@ -152,9 +152,9 @@ impl Screen {
     }
 }
 
-/// g_j = min_i C_ij − f_i, and the i of each.
+/// g_j = min_i C_ij − f_i, and the minimizing i of each.
 fn transform(cost: &Array2<f64>, f: &Array1<f64>, g: &mut Array1<f64>, places: &mut [f64]) {
-    let g = g.as_slice_mut().expect("one dimension");
+    let g = g.as_slice_mut().expect("vectors are contiguous");
     g.fill(f64::INFINITY);
     for (i, row) in cost.outer_iter().enumerate() {
         let row = row.to_slice().expect("rows are contiguous");
@@ -162,7 +162,7 @@ fn transform(cost: &Array2<f64>, f: &Array1<f64>, g: &mut Array1<f64>, places: &
     }
 }
 
-/// Whether there is such a measure.
+/// Checks that there is such a measure.
 fn check(corpus: &Corpus, measure: usize) -> Result<()> {
     if measure < corpus.len() {
         return Ok(());
@@ -170,7 +170,7 @@ fn check(corpus: &Corpus, measure: usize) -> Result<()> {
     Err(Error::parameter("measure", format!("below the number of measures, {}", corpus.len()), measure))
 }
 
-/// H(w) = −Σ w ln w, from above: rounding is added.
+/// An upper bound on H(w) = −Σ w ln w: rounding is added.
 fn entropy_of(weights: &Array1<f64>) -> f64 {
     let sum = weights.iter().filter(|weight| **weight > 0.0).map(|weight| weight * weight.ln()).sum::<f64>();
     -sum * (1.0 + 4.0 * f64::EPSILON * weights.len() as f64)
@@ -219,7 +219,7 @@ mod tests {
         let bounds = [(&whole, 2), (&part, 0)].map(|(corpus, at)| screen.bound(corpus, at, 1.0).unwrap());
         assert_eq!(bounds[0].to_bits(), bounds[1].to_bits());
         let told = screen.bound(&Corpus::new(&[&far], &grouping).unwrap(), 0, 1.0).unwrap_err();
-        assert!(told.to_string().contains("around the same centre"), "{told}");
+        assert!(told.to_string().contains("around the same center"), "{told}");
         let apart = Corpus::around(whole.centre().clone(), &[&far], &Grouping::none(4)).unwrap();
         assert!(screen.bound(&apart, 0, 1.0).is_err());
         let otherwise = Grouping::interleaved(4, 2).unwrap();

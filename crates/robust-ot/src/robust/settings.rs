@@ -1,4 +1,4 @@
-//! How to solve.
+//! Settings of a solve.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,14 +14,14 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Solver {
-    /// The best rule for the problem; today always [`Solver::Corrective`].
+    /// The best rule for the problem; currently always [`Solver::Corrective`].
     #[default]
     Auto,
     /// The paper's Algorithm 1: θ = 2/(t + 2).
     Classic,
-    /// θ minimises h(V + θ(V̂ − V)) exactly.
+    /// θ minimizes h(V + θ(V̂ − V)) exactly.
     LineSearch,
-    /// After each oracle call, h is minimised over all convex combinations of the plans found so far. Sets whose h
+    /// After each oracle call, h is minimized over all convex combinations of the plans found so far. Sets whose h
     /// has corners (`srw`, `rkp` with ρ = ∞) get a proximal term in M: a bundle method.
     Corrective,
 }
@@ -55,14 +55,14 @@ impl FromStr for Solver {
     }
 }
 
-/// When to stop and how to step.
+/// The step rule and when to stop.
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
 /// | `solver` | auto | step rule | |
 /// | `tol_gap_rel` | 1e-4 | stop when gap ≤ this · ⟨V, M⟩ | [0, ∞) |
 /// | `max_iterations` | 1000 | stop after this many oracle calls | [1, ∞) |
-/// | `memory` | no limit | bytes for costs and plans, m × n; beyond, they are streamed | [0, ∞) |
+/// | `memory` | no limit | bytes for costs and plans of size m × n; larger ones are streamed | [0, ∞) |
 ///
 /// ```
 /// let settings = robust_ot::Settings { tol_gap_rel: 1e-6, ..Default::default() };
@@ -76,7 +76,7 @@ pub struct Settings {
     pub tol_gap_rel: f64,
     /// The most oracle calls a solve makes.
     pub max_iterations: usize,
-    /// The most bytes for anything of size m × n; what does not fit is formed again whenever it is needed.
+    /// The most bytes for arrays of size m × n; what does not fit is recomputed whenever it is needed.
     pub memory: usize,
 }
 

@@ -1,32 +1,33 @@
-//! $\min_{w \in \Delta}\ \langle g, w - w_0\rangle + \tfrac12 (w - w_0)^\top H (w - w_0)$ by active sets: the weights that
-//! may be positive move to the minimum over their affine hull; one that would turn negative on the way stops them and
-//! leaves; at the minimum, the one that lowers the value fastest comes in.
+//! $\min_{w \in \Delta}\ \langle g, w - w_0\rangle + \tfrac12 (w - w_0)^\top H (w - w_0)$ by an active-set method.
+//! The weights that may be positive move to the minimum over their affine hull. A weight that would turn negative on the
+//! way stops the move and leaves the set. At the minimum, the weight that lowers the value fastest enters.
 
 use ndarray::{Array1, Array2};
 
 use super::cholesky::Cholesky;
 
-/// H is positive semi-definite; this part of its largest diagonal entry, added to the diagonal, makes it definite,
+/// The ridge as a fraction of the largest diagonal entry of H: H is positive semidefinite, and adding the ridge to its
+/// diagonal makes it definite.
 const RIDGE: f64 = 1e-13;
-/// and so does this part of the tolerance where H is next to nothing: it moves slopes by no more.
+/// The ridge as a fraction of the tolerance, for an H close to zero: it changes slopes by no more than that.
 const RIDGE_OF_TOLERANCE: f64 = 0.1;
-/// Changes of the active set for every weight there is. Each weight comes and goes a few times at most, but for ties.
+/// The most changes of the active set, per weight. Except for ties, each weight enters and leaves only a few times.
 const CHANGES: usize = 20;
 
-/// The weights at which no other promises to lower the value by more than `tolerance`, which is positive.
+/// Weights at which no vertex of the simplex promises to lower the value by more than `tolerance`, which is positive.
 pub(super) fn simplex_qp(
     slopes: &Array1<f64>,
     hessian: &Array2<f64>,
     start: &[f64],
     tolerance: f64,
 ) -> Vec<f64> {
-    // In units of its largest entry, so that nothing overflows on the way.
+    // In units of its largest entry, so that no intermediate result overflows.
     let unit = hessian.diag().fold(tolerance, |top, &x| top.max(x));
     let (hessian, tolerance) = (hessian / unit, tolerance / unit);
     let mut weights = start.to_vec();
     let mut gradient = (slopes / unit).to_vec();
     let ridge = RIDGE.max(RIDGE_OF_TOLERANCE * tolerance);
-    // K = H + 11ᵀ differs from H by a constant on the simplex, and is definite where H is along the face.
+    // K = H + 11ᵀ differs from H by a constant on the simplex, and is definite where H is definite along the face.
     let entry = |i: usize, j: usize| hessian[[i, j]] + 1.0 + if i == j { ridge } else { 0.0 };
     let mut face: Vec<usize> = Vec::new();
     let mut factor = Cholesky::default();
@@ -43,7 +44,7 @@ pub(super) fn simplex_qp(
         let blocking = first.filter(|&at| limit(at) < 1.0);
         let length = blocking.map_or(1.0, limit);
         for (&i, s) in face.iter().zip(&step) {
-            // Of two that reach zero together, rounding may leave one below it.
+            // If two weights reach zero together, rounding may leave one of them below it.
             weights[i] = (weights[i] + length * s).max(0.0);
         }
         for (row, g) in hessian.rows().into_iter().zip(&mut gradient) {
@@ -53,7 +54,7 @@ pub(super) fn simplex_qp(
             let gone = face.remove(at);
             factor.remove(at);
             weights[gone] = 0.0;
-            // Only rounding sends away at once what would lower the value.
+            // A weight that enters lowers the value; only rounding makes it leave at once.
             if entered == Some(gone) && length == 0.0 {
                 break;
             }
@@ -71,14 +72,14 @@ pub(super) fn simplex_qp(
     weights
 }
 
-/// The place of the least number.
+/// The index of the smallest number.
 fn lowest(numbers: &[f64]) -> usize {
     (0..numbers.len()).min_by(|&i, &j| numbers[i].total_cmp(&numbers[j])).unwrap_or(0)
 }
 
-/// The step p with K p = ν1 − g and 1ᵀp = 0: to the minimum over the affine hull of a face.
+/// The step p to the minimum over the affine hull of a face: K p = ν1 − g and 1ᵀp = 0.
 fn to_minimum(factor: &Cholesky, gradient: impl ExactSizeIterator<Item = f64> + Clone) -> Vec<f64> {
-    // ν makes up for whatever all slopes have in common; the less that is, the less rounding is left of it.
+    // ν absorbs what all slopes have in common; without their mean, that part is small and its rounding too.
     let mean = gradient.clone().sum::<f64>() / gradient.len() as f64;
     let mut step: Vec<f64> = gradient.map(|g| mean - g).collect();
     let mut ones = vec![1.0; step.len()];
@@ -106,7 +107,7 @@ mod tests {
         (slopes.dot(&moved) + 0.5 * moved.dot(&turned), slopes + &turned)
     }
 
-    /// Slopes, a Hessian of some rank between rows that differ by `spread` only, and weights to start from.
+    /// Slopes, a Hessian of the given rank from rows that differ only by `spread`, and weights to start from.
     fn draw(count: usize, rank: usize, spread: f64, seed: u64) -> (Array1<f64>, Array2<f64>, Vec<f64>) {
         let mut rng = rng(seed);
         let common = matrix(1, rank, &mut rng);
@@ -136,7 +137,7 @@ mod tests {
         }
     }
 
-    /// The least value over all faces, each solved by its own equations.
+    /// The smallest value over all faces, each solved by its own linear system.
     fn over_all_faces(slopes: &Array1<f64>, hessian: &Array2<f64>, start: &[f64]) -> f64 {
         let count = start.len();
         let mut least = f64::INFINITY;
@@ -192,7 +193,7 @@ mod tests {
     fn programs_next_to_linear_end_in_their_best_corner() {
         for scale in [0.0, 1e-308, 1e-200, 1e-30] {
             for seed in 0..50 {
-                // Rounding may even leave a Hessian that is not positive.
+                // Rounding may even leave a Hessian that is not positive semidefinite.
                 let noise = matrix(5, 5, &mut rng(seed)) * scale;
                 let slopes = matrix(1, 5, &mut rng(seed + 100)).row(0).to_owned();
                 let weights = simplex_qp(&slopes, &(&noise + &noise.t()), &[0.2; 5], 1e-6);

@@ -27,7 +27,7 @@ use crate::transport::PlanEntry;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// Counted from 1.
+    /// The iteration, counted from 1.
     pub iteration: usize,
     /// Upper bound after this iteration.
     pub value: f64,
@@ -51,9 +51,9 @@ pub struct Step {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Solution {
-    /// h(V_γ), plus λ_γ times (a bound of) Σ γ ln γ when there is entropy. An upper bound of the optimum.
+    /// An upper bound on the optimum: h(V_γ) plus, with entropy, λ_γ times (a bound on) Σ γ ln γ.
     pub value: f64,
-    /// A lower bound of the optimum.
+    /// A lower bound on the optimum.
     pub lower_bound: f64,
     /// `value` − `lower_bound`.
     pub gap: f64,
@@ -61,7 +61,7 @@ pub struct Solution {
     pub relative_gap: f64,
     /// ⟨C(M*), γ⟩ = ⟨M*, V⟩, without entropy or penalty.
     pub transport_cost: f64,
-    /// h(V_γ): what the plan costs without entropy.
+    /// h(V_γ), the value of the plan without entropy.
     pub unregularised_value: f64,
     /// How the solve ended.
     pub status: Status,
@@ -69,14 +69,14 @@ pub struct Solution {
     pub iterations: usize,
     /// Plain transport problems solved.
     pub oracle_calls: usize,
-    /// What was kept of size m × n.
+    /// Which arrays of size m × n were kept.
     pub storage: Storage,
     /// The worst metric, r × r.
     pub metric: Array2<f64>,
     /// V_γ, r × r.
     pub moment: Array2<f64>,
     /// Dual variables of the last plain transport problem, source side. That problem's metric is the one before the last
-    /// step; with entropy, a point without weight has −∞.
+    /// step. With entropy, a point without weight has −∞.
     pub source_potential: Array1<f64>,
     /// Dual variables of the last plain transport problem, target side.
     pub target_potential: Array1<f64>,

@@ -1,5 +1,5 @@
-//! Spectral sets are blind to rotations, so points can be seen from the span of their differences: with few points
-//! in many dimensions every eigenproblem becomes small.
+//! Spectral sets are invariant under rotations, so points can be given in coordinates of the span of their differences:
+//! with few points in many dimensions, every eigenproblem becomes small.
 
 use faer::Mat;
 use ndarray::{Array1, Array2};
@@ -9,16 +9,16 @@ use crate::displacement::Displacements;
 use crate::linalg::product;
 use crate::metric::MetricSet;
 
-/// An orthonormal basis of a space that holds all points, d × (m + n).
+/// An orthonormal basis of a space that contains all points, d × (m + n).
 #[derive(Debug, Clone)]
 pub(super) struct Span {
     basis: Array2<f64>,
-    /// The k that a fantope was asked for; the span may have room for less.
+    /// The requested k of a fantope; the span may have fewer dimensions.
     k: Option<usize>,
 }
 
 impl Span {
-    /// The span, when it is smaller than the space.
+    /// The span, if it is smaller than the whole space.
     pub(super) fn of(maps: &Displacements, set: &MetricSet) -> Option<Self> {
         let (source, target) = maps.points();
         let (m, n, d) = (source.nrows(), target.nrows(), source.ncols());
@@ -37,7 +37,7 @@ impl Span {
         Displacements::from_layout(seen(source), seen(target), self.basis.ncols(), a, b)
     }
 
-    /// The metric set within the span: a fantope has no use for more dimensions than there are.
+    /// The metric set within the span: the k of a fantope is at most the dimension of the span.
     pub(super) fn restrict(&self, set: MetricSet) -> MetricSet {
         match set {
             MetricSet::Srw { k } => MetricSet::Srw { k: k.min(self.basis.ncols()) },
@@ -45,8 +45,8 @@ impl Span {
         }
     }
 
-    /// Metric and moment in all d dimensions. Where no displacement reaches, the metric is free: a fantope's trace
-    /// is filled up there.
+    /// Lifts metric and moment to all d dimensions. Where no displacement reaches, the metric is free: it makes up the
+    /// rest of a fantope's trace there.
     pub(super) fn lift(&self, solution: &mut Solution) {
         let lift =
             |matrix: &Array2<f64>| product(product(self.basis.view(), matrix.view()).view(), self.basis.t());

@@ -11,9 +11,9 @@ use std::fmt;
 pub enum Status {
     /// The relative gap is within the tolerance.
     Converged,
-    /// The iteration limit came first.
+    /// The iteration limit was reached first.
     MaxIterations,
-    /// The gap stopped shrinking: rounding, or a rule that cannot get further.
+    /// The gap stopped shrinking, because of rounding or because the step rule makes no further progress.
     Stalled,
     /// An [`Interrupt`](crate::Interrupt) was raised.
     Interrupted,

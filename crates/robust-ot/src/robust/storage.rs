@@ -1,13 +1,13 @@
-//! What of size m × n a solve keeps in memory.
+//! Which arrays of size m × n a solve keeps in memory.
 
 use std::fmt;
 
-/// Bytes of a cost.
+/// Bytes per cost.
 const COST: usize = size_of::<f64>();
-/// Bytes of an entry of a plan that Sinkhorn holds.
+/// Bytes per entry of a plan that Sinkhorn holds.
 const HELD: usize = size_of::<f32>();
 
-/// What a solve keeps of size m × n, as [`Settings::memory`](crate::Settings::memory) allows.
+/// The arrays of size m × n that a solve keeps, as [`Settings::memory`](crate::Settings::memory) allows.
 ///
 /// ```
 /// use ndarray::array;
@@ -24,19 +24,19 @@ const HELD: usize = size_of::<f32>();
 pub enum Storage {
     /// The costs and, with entropy, a plan in single precision.
     Stored,
-    /// A plan in single precision; costs are formed from products when they are needed.
+    /// A plan in single precision; costs are computed from products when they are needed.
     Plan,
-    /// Nothing: costs are formed when they are needed, and plans block by block.
+    /// Nothing: costs are computed when they are needed, and plans block by block.
     Streamed,
 }
 
 impl Storage {
-    /// What fits of the costs alone.
+    /// The storage that the memory allows for costs alone.
     pub(super) fn of_costs(memory: usize, m: usize, n: usize) -> Self {
         if bytes(m, n, COST) <= memory { Self::Stored } else { Self::Streamed }
     }
 
-    /// What fits of costs and a plan.
+    /// The storage that the memory allows for costs and a plan.
     pub(super) fn of_plans(memory: usize, m: usize, n: usize) -> Self {
         if bytes(m, n, COST + HELD) <= memory {
             Self::Stored
@@ -51,7 +51,7 @@ impl Storage {
         self == Self::Stored
     }
 
-    /// The bytes that are left for Sinkhorn to hold plans in.
+    /// The bytes left for the plans that Sinkhorn holds.
     pub(super) fn held_bytes(self, memory: usize, m: usize, n: usize) -> usize {
         match self {
             Self::Stored => memory.saturating_sub(bytes(m, n, COST)),

@@ -1,4 +1,4 @@
-//! Many problems at once.
+//! Solving many problems, one after another or in parallel.
 
 use rayon::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::transport::HeldKernel;
 
-/// Room of size m × n that solves one after the other share, so that only the largest of them allocates.
+/// Buffers of size m × n that consecutive solves share, so that only the largest of them allocates.
 ///
 /// ```
 /// use ndarray::array;
@@ -31,8 +31,8 @@ pub struct Workspace {
     pub(super) plan: HeldKernel<f32>,
 }
 
-/// Solves many problems in parallel, a workspace a thread; the answers are in order, and the same for any number of
-/// threads. Once interrupted, the rest end at once with what their first iteration gives.
+/// Solves many problems in parallel, with one workspace per thread. The answers are in order and do not depend on the
+/// number of threads. Once interrupted, each remaining problem returns the result of its first iteration.
 ///
 /// ```
 /// use ndarray::array;

@@ -1,4 +1,4 @@
-//! Costs, a few rows at a time: from a matrix, or formed when they are needed.
+//! Costs, a few rows at a time: read from a matrix, or formed on demand.
 
 use std::ops::Range;
 
@@ -9,15 +9,16 @@ use crate::error::{Error, Result};
 use crate::kernels::Real;
 use crate::linalg::product_into;
 
-/// Costs that a task checks.
+/// Number of costs that one task checks.
 const CHECKED_AT_A_TIME: usize = 1 << 16;
-/// Rows that are formed at a time, from multiples of this on. The same tiles everywhere: a product rounds a cost by the
-/// shape of its tile, and a plan is feasible only for the costs that its potentials were found with.
+/// Number of rows formed at a time; every tile starts at a multiple of it. The tiles are the same everywhere, because the
+/// rounding of a cost depends on the shape of its tile, and a plan is feasible only for the costs that its potentials
+/// were computed from.
 pub(super) const ROWS_A_TILE: usize = 32;
 
 /// The costs of a transport problem, m × n.
 ///
-/// A matrix turns into them by itself, so that solvers take `&matrix`.
+/// Solvers also take `&matrix`, which converts to stored costs.
 ///
 /// ```
 /// use ndarray::array;
@@ -36,7 +37,7 @@ pub(super) const ROWS_A_TILE: usize = 32;
 pub enum CostRows<'a, T: Real = f64> {
     /// All costs in memory, row-major.
     Stored(CowArray<'a, T, Ix2>),
-    /// Rows are formed from products when they are needed.
+    /// Rows formed from products on demand.
     Streamed(&'a CostFactors<T>),
 }
 
@@ -56,14 +57,14 @@ impl<'a, T: Real> From<ArrayView2<'a, T>> for CostRows<'a, T> {
     }
 }
 
-/// C = α ⊕ β − 2 X Yᵀ in its parts: memory O((m + n) d).
+/// The factors of C = α ⊕ β − 2 X Yᵀ: memory O((m + n) d).
 #[derive(Debug, Clone)]
 pub struct CostFactors<T: Real = f64> {
     pub(crate) x: Array2<T>,
     pub(crate) y: Array2<T>,
     pub(crate) alpha: Array1<T>,
     pub(crate) beta: Array1<T>,
-    /// Whether C is of squared lengths, so that √C_ij ≤ √α_i + √β_j.
+    /// Whether C consists of squared lengths, so that √C_ij ≤ √α_i + √β_j.
     pub(crate) squared: bool,
 }
 
@@ -76,7 +77,7 @@ impl<T: Real> CostFactors<T> {
                 && rows.end == self.x.nrows().min(rows.start + ROWS_A_TILE)
         );
         let shape = (rows.len(), n);
-        let block = ArrayViewMut2::from_shape(shape, out).expect("as many numbers as costs");
+        let block = ArrayViewMut2::from_shape(shape, out).expect("one number per cost");
         product_into(block, self.x.slice(s![rows.clone(), ..]), self.y.t());
         let beta = self.beta.as_slice().expect("vectors are contiguous");
         for (i, row) in rows.zip(out.chunks_exact_mut(n)) {
@@ -84,7 +85,7 @@ impl<T: Real> CostFactors<T> {
         }
     }
 
-    /// Bounds of the least and the largest cost.
+    /// Bounds on the smallest and the largest cost.
     fn range(&self) -> Result<(f64, f64)> {
         let extremes = |vector: &Array1<T>| T::extremes(vector.as_slice().expect("vectors are contiguous"));
         let (alpha, beta) = (extremes(&self.alpha), extremes(&self.beta));
@@ -95,7 +96,7 @@ impl<T: Real> CostFactors<T> {
             let cross = 2.0 * longest(&self.x) * longest(&self.y);
             (alpha.0 + beta.0 - cross, alpha.1 + beta.1 + cross)
         };
-        // A point that is not finite has a length that is not.
+        // A point that is not finite has a length that is not finite.
         if (alpha.0 + beta.0).is_finite() && range.1.is_finite() {
             return Ok(range);
         }
@@ -105,7 +106,7 @@ impl<T: Real> CostFactors<T> {
         Err(Error::Cost { row, column, value: alpha.1 + beta.1 })
     }
 
-    /// The rows and columns named.
+    /// The factors of the given rows and columns.
     fn picked(&self, rows: &[usize], columns: &[usize]) -> Self {
         Self {
             x: self.x.select(Axis(0), rows),
@@ -126,7 +127,7 @@ impl<T: Real> CostRows<'_, T> {
         }
     }
 
-    /// Some rows, one after the other; of streamed costs, a whole tile. `tile` is room to form them in.
+    /// Consecutive rows; for streamed costs, a whole tile. `tile` is the buffer to form them in.
     pub(crate) fn rows<'b>(&'b self, rows: Range<usize>, tile: &'b mut Vec<T>) -> &'b [T] {
         let n = self.dim().1;
         match self {
@@ -153,7 +154,7 @@ impl<T: Real> CostRows<'_, T> {
         }
     }
 
-    /// The costs between the rows and columns named, when those are not all.
+    /// The costs between the given rows and columns, for use when these are not all.
     pub(crate) fn picked(&self, rows: &[usize], columns: &[usize]) -> Picked<T> {
         match self {
             Self::Stored(costs) => {
@@ -165,13 +166,13 @@ impl<T: Real> CostRows<'_, T> {
         }
     }
 
-    /// Checks the shape and that all costs are numbers; returns bounds of the least and the largest.
+    /// Checks the shape and that all costs are finite; returns bounds on the smallest and the largest.
     pub(crate) fn check(&self, m: usize, n: usize) -> Result<(f64, f64)> {
         let (rows, columns) = self.dim();
         if (rows, columns) != (m, n) {
             return Err(Error::Shape {
                 name: "the cost matrix",
-                expected: format!("{m} × {n}, one row a source weight and one column a target weight"),
+                expected: format!("{m} × {n}, one row per source weight and one column per target weight"),
                 found: format!("{rows} × {columns}"),
             });
         }
@@ -201,7 +202,7 @@ fn longest<T: Real>(points: &Array2<T>) -> f64 {
     squares.fold(0.0, f64::max).sqrt()
 }
 
-/// The extremes of two parts; NaN if one has it.
+/// The extremes of two parts together; NaN if either is NaN.
 fn wider(x: (f64, f64), y: (f64, f64)) -> (f64, f64) {
     if x.0.is_nan() || y.0.is_nan() { (f64::NAN, f64::NAN) } else { (x.0.min(y.0), x.1.max(y.1)) }
 }
@@ -223,13 +224,13 @@ impl<T: Real> Picked<T> {
 }
 
 impl CostFactors<f64> {
-    /// All rows, in the room given, or streamed.
+    /// All rows, stored in the given buffer or streamed.
     pub(crate) fn rows<'a>(&'a self, stored: bool, room: &'a mut Vec<f64>) -> CostRows<'a> {
         if !stored {
             return CostRows::Streamed(self);
         }
         let (m, n) = (self.x.nrows(), self.y.nrows());
-        // Fresh pages are touched first by the tasks that fill them.
+        // Fresh pages are first touched by the tasks that fill them.
         if room.capacity() < m * n {
             *room = vec![0.0; m * n];
         }
@@ -238,7 +239,7 @@ impl CostFactors<f64> {
             let first = block * ROWS_A_TILE;
             self.fill(first..first + out.len() / n, out);
         });
-        let costs = ArrayView2::from_shape((m, n), room.as_slice()).expect("as many numbers as costs");
+        let costs = ArrayView2::from_shape((m, n), room.as_slice()).expect("one number per cost");
         CostRows::Stored(costs.into())
     }
 
@@ -246,6 +247,6 @@ impl CostFactors<f64> {
     pub(crate) fn matrix(&self) -> Array2<f64> {
         let mut room = Vec::new();
         self.rows(true, &mut room);
-        Array2::from_shape_vec((self.x.nrows(), self.y.nrows()), room).expect("as many numbers as costs")
+        Array2::from_shape_vec((self.x.nrows(), self.y.nrows()), room).expect("one number per cost")
     }
 }

@@ -1,5 +1,5 @@
-//! The plan of an entropic problem, kept as potentials and rounded to the exact marginals (Altschuler, Weed, Rigollet
-//! 2017): rows that are too light and columns that are too light share what is missing.
+//! The plan of an entropic problem, stored as potentials and rounded to the exact marginals (Altschuler, Weed, Rigollet
+//! 2017): the missing mass is distributed over the rows and columns that are too light.
 
 use ndarray::{Array1, Array2};
 use rayon::prelude::*;
@@ -8,7 +8,7 @@ use super::cost_rows::{CostRows, ROWS_A_TILE};
 use crate::kernels::sealed::Kernels;
 use crate::robust::EntropicAnswer;
 
-/// A feasible entropic plan that is never stored: its rows come from potentials and costs,
+/// A feasible entropic plan that is never stored: its rows are computed from potentials and costs,
 /// γ_ij = a_i y_j p_ij + e_i e'_j with p_ij ∝ e^{target_j − C_ij/λ} summing to one over j.
 #[derive(Debug, Clone)]
 pub(crate) struct EntropicPlan {
@@ -23,7 +23,7 @@ pub(crate) struct EntropicPlan {
 }
 
 impl EntropicPlan {
-    /// The plan that another device found, rounded to the exact marginals.
+    /// The plan found by another device, rounded to the exact marginals.
     pub(crate) fn rounded(
         a: &Array1<f64>,
         b: &Array1<f64>,
@@ -46,7 +46,7 @@ impl EntropicPlan {
         }
     }
 
-    /// What rows that are too light still need, and how columns share that.
+    /// The mass missing from rows that are too light, and the share of it that each column takes.
     pub(crate) fn deficits(&self) -> (&Array1<f64>, &Array1<f64>) {
         (&self.row_deficit, &self.column_deficit)
     }
@@ -79,8 +79,8 @@ impl EntropicPlan {
         plan
     }
 
-    /// Forms the plan a few rows at a time, in parallel, and hands them over together with the part of `out` that belongs
-    /// to them, `width` numbers a row. The results are in the order of the rows.
+    /// Forms the plan a few rows at a time, in parallel, and passes them to `work` together with their part of `out`,
+    /// `width` numbers per row. The results are in row order.
     pub(crate) fn map_tiles<R: Send>(
         &self,
         cost: &CostRows,

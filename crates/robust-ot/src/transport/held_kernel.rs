@@ -1,4 +1,4 @@
-//! The plan of one pair of potentials, held in memory: sweeps that stay close to it need no exponentials.
+//! The plan of one pair of potentials, held in memory: iterations that stay close to it need no exponentials.
 
 use ndarray::ArrayView2;
 use rayon::prelude::*;
@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::sweep::{BLOCKS, rows_a_block};
 use crate::kernels::Real;
 
-/// p_ij = γ_ij / a_i, whose rows sum to one. Single precision moves the costs by λ · 6e-8 at most, and halves the
+/// p_ij = γ_ij / a_i, whose rows sum to one. Single precision changes the costs by at most λ · 6e-8, and halves the
 /// memory that every product has to read.
 #[derive(Debug, Clone)]
 pub(crate) struct HeldKernel<H> {
@@ -25,7 +25,7 @@ impl<H> Default for HeldKernel<H> {
 }
 
 impl<H: Real> HeldKernel<H> {
-    /// Room for m × n entries, block of rows by block of rows.
+    /// The buffer for m × n entries, in blocks of rows.
     pub(super) fn blocks_mut(
         &mut self,
         m: usize,
@@ -33,7 +33,7 @@ impl<H: Real> HeldKernel<H> {
         rows_a_block: usize,
     ) -> rayon::slice::ChunksMut<'_, H> {
         self.columns = n;
-        // Fresh pages are touched first by the sweep that fills them, on all threads.
+        // Fresh pages are first touched by the sweep that fills them, on all threads.
         if self.entries.capacity() < m * n {
             self.entries = vec![H::default(); m * n];
         }
@@ -46,7 +46,7 @@ impl<H: Real> HeldKernel<H> {
     /// P, row by row.
     pub(super) fn entries(&self) -> ArrayView2<'_, H> {
         let shape = (self.entries.len() / self.columns, self.columns);
-        ArrayView2::from_shape(shape, &self.entries).expect("whole rows")
+        ArrayView2::from_shape(shape, &self.entries).expect("the entries form whole rows")
     }
 
     /// out ← Pᵀ w with w_i = weight(i, ⟨p_i, x⟩): one pass over P does both products.

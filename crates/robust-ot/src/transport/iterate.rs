@@ -1,4 +1,4 @@
-//! The iterations at one regularisation: sweeps, rescalings of the plan that a sweep left, and Newton steps on it.
+//! The iterations at one regularization: sweeps, rescalings of the plan that a sweep holds, and Newton steps on it.
 
 use super::cost_rows::CostRows;
 use super::dual_value;
@@ -7,74 +7,74 @@ use super::sweep::{Hold, SMALLEST_COLUMN};
 use crate::interrupt::Interrupt;
 use crate::kernels::Real;
 
-/// Iterations without ε-scaling have this long to show
+/// Number of iterations without ε-scaling before the marginal error must be at most `WARM_ERROR`.
 const DIRECT_ITERATIONS: usize = 40;
-/// a marginal error from which to go on.
+/// The marginal error above which iterations without ε-scaling are abandoned.
 const WARM_ERROR: f64 = 0.05;
-/// Rescalings of a held plan before it is asked whether they are fast enough.
+/// Number of rescalings of a held plan between checks of whether they are fast enough.
 const TRIAL: usize = 8;
-/// Iterations are fast enough if this many more will do; otherwise Newton steps are taken.
+/// Iterations are fast enough if at most this many more are needed; otherwise Newton steps are taken.
 const AFFORDABLE: f64 = 24.0;
-/// The most rescalings of one held plan.
+/// The largest number of rescalings of one held plan.
 const MAX_RESCALINGS: usize = 100;
-/// A held plan is left when a factor has moved by more than e^this: entries that were too small to hold would matter.
+/// The largest |ln v| of a factor on a held plan: beyond it, entries that were too small to hold would matter.
 const LARGEST_MOVE: f64 = 30.0;
-/// Marginal errors below this are not seen in single precision.
+/// The smallest marginal error that single precision resolves.
 const HELD_ACCURACY: f64 = 2e-7;
-/// Below this error Newton steps should at least halve it;
+/// The marginal error below which a Newton step should at least halve it.
 const QUADRATIC: f64 = 1e-3;
-/// so many in a row that do not are steps of a plan that is too coarse.
+/// Number of consecutive Newton steps that do not halve the error after which the held plan is too coarse.
 const DISAPPOINTMENTS: usize = 3;
-/// Newton steps that fail are tried again after this many sweeps.
+/// Number of sweeps after a failed Newton step before the next one.
 const PAUSE: usize = 20;
-/// An error without a new low for this many rounds is as low as rounding lets it be.
+/// Number of rounds without a new lowest error after which rounding is assumed to prevent any further decrease.
 const PATIENCE: usize = 100;
-/// A Newton step is shortened this often before it has failed.
+/// Number of step lengths tried before a Newton step counts as failed.
 const MAX_HALVINGS: i32 = 6;
-/// No Newton step moves a potential by more than this times ε.
+/// The largest change of a potential in one Newton step, in units of ε.
 const LARGEST_STEP: f64 = 10.0;
-/// Products after which a direction is good enough in single precision,
+/// The largest number of products for a Newton direction in single precision.
 const SINGLE_PRODUCTS: usize = 300;
-/// and in double precision.
+/// The largest number of products for a Newton direction in double precision.
 const DOUBLE_PRODUCTS: usize = 1000;
-/// The matrix of m n² multiplications is factorised up to this many,
+/// The largest number of multiplications, m n², for which the Newton matrix is factorized.
 const LARGEST_FACTORISATION: f64 = 3e10;
-/// which counts as this many sweeps.
+/// The work of a factorization, in sweeps.
 const FACTORISATION: usize = 100;
-/// Conjugate gradients are not asked for more than this.
+/// The smallest relative residual requested of conjugate gradients.
 const NEWTON_ACCURACY: f64 = 1e-4;
 
-/// Whether to go on where iterations without ε-scaling do not lead to the optimum.
+/// Whether to continue when iterations without ε-scaling do not lead to the optimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mood {
-    /// Leave for ε-scaling.
+    /// Stop, so that ε-scaling can take over.
     Hasty,
     Patient,
 }
 
-/// How the iterations at one regularisation ended.
+/// How the iterations at one regularization ended.
 pub(super) struct Ended {
     pub(super) iterations: usize,
     pub(super) error: f64,
     pub(super) gave_up: bool,
 }
 
-/// What rescaling came to.
+/// The result of rescaling.
 struct Rescaled {
     count: usize,
     /// The marginal error of the held plan before the last factor.
     error: Option<f64>,
 }
 
-/// How many more iterations will bring the error to the tolerance, if it goes on to shrink as it did.
+/// The number of further iterations to the tolerance, if the error keeps shrinking at the same rate.
 fn sweeps_left(before: f64, now: f64, count: usize, tolerance: f64) -> f64 {
     let rate = (before / now).ln() / count as f64;
     if rate > 0.0 { (now / tolerance.max(f64::MIN_POSITIVE)).ln() / rate } else { f64::INFINITY }
 }
 
 impl<T: Real> Sinkhorn<T> {
-    /// Lowers the marginal error at one regularisation: sweeps in the log domain, and between them rescalings of the
-    /// plan that a sweep left or, where those are slow, Newton steps on it. Ends on a sweep, so that rows are exact.
+    /// Lowers the marginal error at one regularization by sweeps in the log domain and, between them, rescalings of the
+    /// held plan or, where those are slow, Newton steps on it. Ends with a sweep, so that rows are exact.
     pub(super) fn iterate(
         &mut self,
         cost: &CostRows<T>,
@@ -121,7 +121,7 @@ impl<T: Real> Sinkhorn<T> {
                     newton_from = iteration + PAUSE;
                     failed = hold == Hold::Double;
                 }
-                // Close to the optimum Newton steps converge fast, if they are steps of the true plan.
+                // Close to the optimum, Newton steps converge fast if the held plan is accurate.
                 let disappointing = now < QUADRATIC && self.marginal_error() > 0.5 * now;
                 disappointments = if disappointing { disappointments + 1 } else { 0 };
                 self.precise |= !gained || disappointments >= DISAPPOINTMENTS;
@@ -142,7 +142,7 @@ impl<T: Real> Sinkhorn<T> {
     }
 
     /// Sinkhorn's iteration on the held plan, from the column sums of the last sweep: v ← v · b / (column sums), rows
-    /// kept exact. Moves g by ε ln v in the end.
+    /// kept exact. Finally moves g by ε ln v.
     fn rescale(&mut self, epsilon: f64, error: f64, tolerance: f64, limit: usize) -> Rescaled {
         let (a, b) = (slice(&self.a), slice(&self.b));
         let (v, sums) = (&mut self.factors, &mut self.sums);
@@ -150,7 +150,7 @@ impl<T: Real> Sinkhorn<T> {
             v[j] = if b[j] > 0.0 { b[j] / self.columns[j] } else { 1.0 };
         }
         self.momentum.reset(b.len());
-        // The first update is done, and the sweep that follows makes it an iteration.
+        // The first update is done above; together with the sweep that follows, it counts as an iteration.
         let (mut count, mut now) = (1, error);
         while count < limit.min(MAX_RESCALINGS) && v.iter().all(|v| v.ln().abs() <= LARGEST_MOVE) {
             self.single.twice(v, |i, sum| a[i] / sum, sums);
@@ -174,8 +174,8 @@ impl<T: Real> Sinkhorn<T> {
         Rescaled { count, error: Some(now).filter(|_| count > 1) }
     }
 
-    /// Moves g along the Newton direction as far as the dual value grows; returns the work in sweeps and whether it
-    /// moved at all.
+    /// Moves g along the Newton direction, with a step short enough that the dual value grows; returns the work in
+    /// sweeps and whether g moved.
     fn newton_step(
         &mut self,
         cost: &CostRows<T>,
@@ -201,7 +201,7 @@ impl<T: Real> Sinkhorn<T> {
         let start = (self.f.clone(), self.g.clone(), self.columns.clone());
         let value = |s: &Self| dual_value((&s.a, &s.b), (&s.f, &s.g)).0;
         let before = value(self);
-        // On a plateau the direction is far too long, and any step along it that stays in reach is uphill.
+        // On a plateau the direction is far too long, and any step of moderate length along it is uphill.
         let longest = self.newton.direction.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
         let first = (LARGEST_STEP / longest).min(1.0);
         for halving in (0..MAX_HALVINGS).take_while(|_| !interrupt.is_raised()) {
@@ -211,7 +211,7 @@ impl<T: Real> Sinkhorn<T> {
             }
             self.sweep(cost, epsilon, hold);
             work += 1;
-            // Close to the optimum the gain drowns in rounding, and the error speaks instead.
+            // Close to the optimum the gain is lost in rounding, and the marginal error decides instead.
             let promised = 0.1 * theta * slope;
             if promised > 0.0 && (value(self) >= before + promised || self.marginal_error() <= 0.5 * error) {
                 return (work, true);

@@ -42,14 +42,14 @@ pub struct PlanEntry {
     pub row: usize,
     /// Index of the target point.
     pub column: usize,
-    /// How much moves.
+    /// The mass that moves.
     pub mass: f64,
 }
 
-/// How far apart, relative to the larger, the sums of two weight vectors may be and still count as equal.
+/// The largest difference between the sums of two weight vectors, relative to the larger, that counts as equal.
 const MASS_TOLERANCE: f64 = 1e-6;
 
-/// Checks two weight vectors and scales both to sum one; returns the mass.
+/// Checks two weight vectors and scales both to sum to one; also returns the mass.
 fn normalised(a: &[f64], b: &[f64]) -> Result<(Array1<f64>, Array1<f64>, f64)> {
     let mass = |weights: &[f64]| -> Result<f64> {
         if let Some((index, &value)) =
@@ -68,7 +68,7 @@ fn normalised(a: &[f64], b: &[f64]) -> Result<(Array1<f64>, Array1<f64>, f64)> {
     Ok((scaled(a, of_a), scaled(b, of_b), of_a))
 }
 
-/// ⟨a, f⟩ + ⟨b, g⟩, and a bound of what rounding in sums and potentials can do to it.
+/// ⟨a, f⟩ + ⟨b, g⟩, and a bound on its error from rounding in sums and potentials.
 pub(crate) fn dual_value(
     weights: (&Array1<f64>, &Array1<f64>),
     potentials: (&Array1<f64>, &Array1<f64>),
@@ -79,8 +79,8 @@ pub(crate) fn dual_value(
     (value, 8.0 * f64::EPSILON * size)
 }
 
-/// Σ x_i y_i with a running compensation (Neumaier), so that long sums do not blur a bound.
-/// A zero weight takes no part, whatever its potential.
+/// Σ x_i y_i with compensated summation (Neumaier), so that long sums do not blur a bound.
+/// Zero weights are skipped, whatever their potential.
 fn weighted_sum(weights: &Array1<f64>, values: &Array1<f64>) -> f64 {
     let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
     for (w, v) in weights.iter().zip(values).filter(|(w, _)| **w > 0.0) {

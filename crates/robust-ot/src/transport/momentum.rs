@@ -1,16 +1,16 @@
 //! Momentum for Sinkhorn's iteration. Near the optimum the plain step δ = ln(b / column sums) shrinks the error by a
-//! factor η an iteration, and the second-order method with spectrum [0, η] (Golub & Varga 1961) by less than its square:
+//! factor η per iteration, and the second-order method with spectrum [0, η] (Golub & Varga 1961) by less than η²:
 //!
 //! $$x_{t+1} = x_t + \rho\gamma\thinspace \delta + (\rho - 1)(x_t - x_{t-1}), \qquad \gamma = \frac{2}{2-\eta},\quad
 //!   \rho = \frac{2}{1 + \sqrt{1 - \sigma^2}},\quad \sigma = \frac{\eta}{2-\eta}.$$
 
-/// Plain iterations before η is taken from the last two errors.
+/// Number of plain iterations before η is estimated from the last two errors.
 const PLAIN: usize = 5;
-/// Iterations with momentum after which η is taken anew.
+/// Number of iterations with momentum after which η is estimated again.
 const PERIOD: usize = 6;
-/// η beyond this is no rate to build on.
+/// The largest usable estimate of η.
 const LARGEST_RATE: f64 = 0.9999;
-/// Momentum is given up when the error grows by this factor.
+/// The growth factor of the error at which momentum is dropped.
 const GROWTH: f64 = 1.5;
 
 /// The last move and how to extend the next one.
@@ -26,14 +26,14 @@ pub(super) struct Momentum {
 }
 
 impl Momentum {
-    /// Forgets all, for n potentials.
+    /// Clears the state, for n potentials.
     pub(super) fn reset(&mut self, n: usize) {
         self.moved.clear();
         self.moved.resize(n, 0.0);
         (self.count, self.last_error, self.factors) = (0, f64::INFINITY, None);
     }
 
-    /// Takes note of the error before a step.
+    /// Records the error before a step.
     pub(super) fn note(&mut self, error: f64) {
         self.count += 1;
         let rate = match self.factors {
@@ -41,7 +41,7 @@ impl Momentum {
                 (self.count, self.factors) = (0, None);
                 None
             }
-            // The slowest mode solves z² − (1 + β − α(1 − η)) z + β = 0 for the rate z that is seen.
+            // For the slowest mode, z² − (1 + β − α(1 − η)) z + β = 0, where z is the observed rate.
             Some((by, again)) if self.count == PERIOD => {
                 let seen = (error / self.checkpoint).powf(1.0 / PERIOD as f64);
                 Some(1.0 - (1.0 + again - seen - again / seen) / by).filter(|_| seen > again.sqrt())
@@ -72,7 +72,7 @@ impl Momentum {
 mod tests {
     use super::*;
 
-    /// x ← T x with eigenvalues of T in [0, 0.9]: the iterations to 1e-9, with momentum and without.
+    /// The number of iterations of x ← T x to 1e-9, with eigenvalues of T in [0, 0.9], with or without momentum.
     fn iterations(momentum: bool) -> usize {
         let rates: Vec<f64> = (0..10).map(|i| 0.1 * f64::from(i)).collect();
         let mut x = vec![1.0; rates.len()];

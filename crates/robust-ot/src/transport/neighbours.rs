@@ -1,5 +1,5 @@
-//! Plans near an optimal one. Where the metric changes little, so does the optimal plan: it goes along the arcs whose reduced
-//! cost $C_{ij} - f_i - g_j$ is least, and pivots along these lead to plans that a corrective step can use at once.
+//! Plans near an optimal one. When the metric changes little, so does the optimal plan: mass moves to the arcs with the
+//! smallest reduced cost $C_{ij} - f_i - g_j$. Pivots along these arcs give plans that a corrective step can use at once.
 
 use super::PlanEntry;
 use super::cost_rows::CostRows;
@@ -7,10 +7,10 @@ use super::simplex::NetworkSimplex;
 use super::tree::Tree;
 
 impl NetworkSimplex {
-    /// What leads from the last solution to plans near it, as masses to add to its entries, losses negative: up to `count`
-    /// single pivots along the cheapest arcs, and then these pivots one after the other.
+    /// The changes from the last solution to plans near it, as masses to add to its entries, with losses negative: up to
+    /// `count` single pivots along the cheapest arcs, and then the same pivots applied in sequence.
     pub(crate) fn neighbours(&self, cost: &CostRows, count: usize) -> Vec<Vec<PlanEntry>> {
-        // Streamed costs would have to be formed once more.
+        // Streamed costs would have to be formed again.
         if count == 0 || !self.is_whole() || matches!(cost, CostRows::Streamed(_)) {
             return Vec::new();
         }
@@ -22,7 +22,7 @@ impl NetworkSimplex {
             single.push(alone);
             if let Some(next) = self.changes(&tree, (i, j)) {
                 together.extend(next);
-                // Potentials of the copy are never read: the reduced cost need not be that of its tree.
+                // The potentials of the copy are never read, so the reduced cost need not be that of its tree.
                 tree.pivot(i, j, reduced);
                 chained.push(together.clone());
             }
@@ -35,7 +35,7 @@ impl NetworkSimplex {
         single
     }
 
-    /// What a pivot along an arc does to the plan; none when it moves nothing.
+    /// The change that a pivot along an arc makes to the plan; None if it moves no mass.
     fn changes(&self, tree: &Tree, (i, j): (usize, usize)) -> Option<Vec<PlanEntry>> {
         let (flow, cycle) = tree.cycle(i, j);
         let mut changes = vec![PlanEntry { row: i, column: j, mass: self.mass_of(flow) }];
@@ -46,7 +46,7 @@ impl NetworkSimplex {
         (flow > 0).then_some(changes)
     }
 
-    /// The arc outside of the tree with the least reduced cost of every row, the least first.
+    /// For every row, the arc outside the tree with the smallest reduced cost, in ascending order of that cost.
     fn cheapest_arcs(&self, cost: &CostRows) -> Vec<(usize, usize, f64)> {
         let (source, target) = self.tree().potentials();
         let mut in_tree: Vec<Vec<usize>> = vec![Vec::new(); source.len()];

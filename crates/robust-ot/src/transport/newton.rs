@@ -4,7 +4,7 @@
 //!   \gamma = \mathrm{diag}(a)\thinspace P,\quad c = \gamma^\top 1.$$
 //!
 //! Sinkhorn's update is the step with the diagonal alone. Conjugate gradients on the whole matrix need about the
-//! square root of its iterations, and no exponentials.
+//! square root of its number of iterations, and no exponentials.
 
 use ndarray::Array2;
 
@@ -13,12 +13,12 @@ use crate::interrupt::Interrupt;
 use crate::kernels::Real;
 use crate::linalg::{product, solve_positive};
 
-/// Keeps a factorisation going where parts of the plan hang together by less than rounding.
+/// Diagonal shift that keeps a factorization stable where parts of the plan are coupled by less than rounding.
 const RIDGE: f64 = 1e-13;
-/// Curvature below this part of the diagonal's is rounding.
+/// Curvature below this fraction of the diagonal's counts as rounding.
 const ROUNDING: f64 = 1e-14;
 
-/// Conjugate gradients with their vectors.
+/// The Newton direction, and the vectors of conjugate gradients.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Newton {
     pub(super) direction: Vec<f64>,
@@ -28,8 +28,9 @@ pub(super) struct Newton {
 }
 
 impl Newton {
-    /// Solves for the direction by conjugate gradients, scaled by diag(c), to a relative residual or a
-    /// limit of products; returns how many it took. Columns without mass stay where they are. An interrupt ends it with what it has.
+    /// Solves for the direction by conjugate gradients, preconditioned by diag(c), to a relative residual or a limit on
+    /// products; returns the number of products. Columns without mass do not move. An interrupt ends it early, with the
+    /// current direction.
     pub(super) fn solve<H: Real>(
         &mut self,
         kernel: &mut HeldKernel<H>,
@@ -63,7 +64,7 @@ impl Newton {
             }
             kernel.twice(search, |i, inner| a[i] * inner, image);
             image.iter_mut().zip(&*search).zip(columns).for_each(|((y, x), c)| *y = c * x - *y);
-            // Constants are in the null space: along them the curvature is rounding, and so would be the step.
+            // Constants are in the null space: along them the curvature is rounding, and the step would be too.
             let bend: f64 = search.iter().zip(&*image).map(|(x, y)| x * y).sum();
             if bend <= ROUNDING * search.iter().zip(columns).map(|(x, c)| c * x * x).sum::<f64>() {
                 centre(direction, columns);
@@ -84,9 +85,9 @@ impl Newton {
 }
 
 impl Newton {
-    /// The same direction by a Cholesky factorisation, for small problems whose plan is nearly decoupled: there conjugate
-    /// gradients take forever. With B = diag(√a) P diag(1/√c) the matrix is I − BᵀB in the scaled unknowns √c Δ, and u uᵀ
-    /// with u = √c fills its null space. Returns whether that worked.
+    /// Solves for the same direction by a Cholesky factorization, for small problems whose plan is nearly decoupled, where
+    /// conjugate gradients are too slow. With B = diag(√a) P diag(1/√c) the matrix is I − BᵀB in the scaled unknowns √c Δ,
+    /// and u uᵀ with u = √c fills its null space. Returns whether the factorization succeeded.
     pub(super) fn factorise(
         &mut self,
         kernel: &HeldKernel<f64>,
@@ -112,7 +113,7 @@ impl Newton {
     }
 }
 
-/// Takes the constant part away, which moves no mass and only costs digits.
+/// Removes the constant part, which moves no mass and only costs digits.
 fn centre(direction: &mut [f64], columns: &[f64]) {
     let total: f64 = columns.iter().sum();
     let mean = direction.iter().zip(columns).map(|(x, c)| x * c).sum::<f64>() / total;

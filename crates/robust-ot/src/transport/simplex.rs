@@ -12,15 +12,15 @@ use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::kernels::{lower_to_differences, smallest_difference};
 
-/// Weights are counted in units of 2⁻¹²⁰ of the total, so that flows are exact integers.
+/// Number of units in the total mass. Weights are counted in units of 2⁻¹²⁰, so that flows are exact integers.
 const UNITS: f64 = (1_u128 << 120) as f64;
-/// Reduced costs below this part of the largest cost are rounding.
+/// Reduced costs below this fraction of the largest cost count as rounding.
 const PRICE_TOLERANCE: f64 = 1e-14;
-/// Pivots between two looks at the interrupt flag.
+/// Number of pivots between two checks of the interrupt flag.
 const PIVOTS_A_LOOK: usize = 256;
-/// More pivots a point than any real problem takes: beyond, rounding must have made them go in circles.
+/// Pivot limit per point, more than any real problem takes: beyond it, rounding must have caused cycling.
 const PIVOTS_A_POINT: usize = 10_000;
-/// Potentials are set anew at most this often before rounding is accepted as the limit.
+/// The largest number of times potentials are recomputed before rounding is accepted as the limit.
 const MAX_REFRESHES: usize = 20;
 
 /// An exact solver for fixed weights; a second call with other costs starts from the last basis.
@@ -40,17 +40,17 @@ pub struct NetworkSimplex {
     a: Array1<f64>,
     b: Array1<f64>,
     mass: f64,
-    /// The points whose weight is at least a unit; the others take no part in the tree.
+    /// The points whose weight is at least one unit; the others are not in the tree.
     rows: Vec<usize>,
     columns: Vec<usize>,
     tree: Tree,
     warm: bool,
     next_arc: usize,
-    /// Rows of costs, when they are not stored.
+    /// Buffer for cost rows that are not stored.
     tile: Tile,
 }
 
-/// Rows of streamed costs, as many as are formed at a time; block search goes through them in order.
+/// The rows of streamed costs that were formed last; block search visits rows in order.
 #[derive(Debug, Clone, Default)]
 struct Tile {
     first: usize,
@@ -59,7 +59,7 @@ struct Tile {
 }
 
 impl Tile {
-    /// One row of costs.
+    /// Row i of the costs.
     fn row<'a>(&'a mut self, costs: &'a CostRows, i: usize) -> &'a [f64] {
         let (m, n) = costs.dim();
         if let CostRows::Streamed(_) = costs {
@@ -75,7 +75,7 @@ impl Tile {
     }
 }
 
-/// What the network simplex found.
+/// The result of the network simplex.
 ///
 /// ```
 /// use ndarray::array;
@@ -96,15 +96,15 @@ pub struct SimplexSolution {
     pub source_potential: Array1<f64>,
     /// g.
     pub target_potential: Array1<f64>,
-    /// Number of pivots of this call.
+    /// Number of pivots in this call.
     pub pivots: usize,
-    /// False when the solve was interrupted or ran into its limit of pivots; the plan is feasible all the same.
+    /// False if the solve was interrupted or reached its pivot limit; the plan is feasible in any case.
     pub optimal: bool,
 }
 
 impl NetworkSimplex {
-    /// Takes weights with equal sums. Sums that differ by less than 1e-6, as those of single-precision weights do, are
-    /// evened out: the target is scaled to the mass of the source.
+    /// Takes weights with equal sums. If the sums differ by less than 1e-6, as those of single-precision weights do, the
+    /// target is scaled to the mass of the source.
     ///
     /// # Errors
     /// When a weight is negative or not finite, all are zero, or the sums differ.
@@ -124,12 +124,12 @@ impl NetworkSimplex {
         &self.tree
     }
 
-    /// Whether every point is in the tree, and the last solve came to its end.
+    /// Whether every point is in the tree and the last solve reached the optimum.
     pub(super) fn is_whole(&self) -> bool {
         self.warm && self.rows.len() == self.a.len() && self.columns.len() == self.b.len()
     }
 
-    /// So many units as a mass.
+    /// Converts units to mass.
     pub(super) fn mass_of(&self, units: i128) -> f64 {
         units as f64 / UNITS * self.mass
     }
@@ -173,7 +173,7 @@ impl NetworkSimplex {
     ) -> (usize, bool) {
         let points = self.rows.len() + self.columns.len();
         let mut tolerance = PRICE_TOLERANCE * largest;
-        // No cycle through the root pays while a demand is met through it.
+        // High enough that meeting a demand through the root never pays.
         let penalty = if self.warm { 0.0 } else { 2.0 * largest.max(f64::MIN_POSITIVE) * points as f64 };
         let cost = |i: usize, j: usize| costs.entry(i, j);
         let (mut pivots, limit) = (0, PIVOTS_A_POINT * points);
@@ -190,15 +190,15 @@ impl NetworkSimplex {
             if pivots == before {
                 break;
             }
-            // All demands are met, so the penalty has left the tree: take it and all drift out of the potentials. A
-            // reduced cost can be negative only where C_ij is below |π_i| + |π_j|, and rounds like those.
+            // All demands are met, so the penalty has left the tree: recompute the potentials without it and without
+            // drift. A reduced cost can be negative only where C_ij is below |π_i| + |π_j|, so it rounds like those.
             self.tree.refresh_potentials(cost, 0.0);
             tolerance = tolerance.min(8.0 * f64::EPSILON * self.tree.largest_potential());
         }
         (pivots, true)
     }
 
-    /// The arc with the most negative reduced cost of the next block that has one.
+    /// The arc with the most negative reduced cost in the next block that has a negative one.
     fn price(&mut self, costs: &CostRows, tile: &mut Tile, tolerance: f64) -> Option<(usize, usize, f64)> {
         let (source, target) = self.tree.potentials();
         let (n, arcs) = (target.len(), source.len() * target.len());
@@ -231,9 +231,9 @@ impl NetworkSimplex {
     fn feasible_potentials(&self, cost: &CostRows, tile: &mut Tile) -> (Array1<f64>, Array1<f64>) {
         let (m, n) = cost.dim();
         let (source, target) = self.tree.potentials();
-        // The tree may hang from a far point of little weight; a shift by that distance would cost digits.
+        // The tree may be rooted at a far point of little weight; a shift by that distance would cost digits.
         let shift = -weighted_median(source, self.rows.iter().map(|&i| self.a[i]));
-        // No column without weight bounds f.
+        // Columns without weight do not bound f.
         let mut shifted = vec![f64::NEG_INFINITY; n];
         self.columns.iter().zip(target).for_each(|(&j, g)| shifted[j] = g + shift);
         let f: Array1<f64> = (0..m).map(|i| smallest_difference(tile.row(cost, i), &shifted)).collect();
@@ -244,8 +244,8 @@ impl NetworkSimplex {
         (f, Array1::from(g))
     }
 
-    /// The flows as masses. What an interrupted solve left at the root is matched in order, and a weight too small
-    /// to count goes where its dual constraint is tight.
+    /// The flows as masses. Flow that an interrupted solve left at the root is matched in order, and a weight below
+    /// one unit goes where its dual constraint is tight.
     fn plan(&self, cost: &CostRows, f: &Array1<f64>, g: &Array1<f64>) -> Vec<PlanEntry> {
         let mass = |units: i128| self.mass_of(units);
         let mut plan: Vec<_> = self
@@ -301,12 +301,12 @@ fn left_out<'a>(weights: &'a Array1<f64>, kept: &'a [usize]) -> impl Iterator<It
     (0..weights.len()).filter(move |i| weights[*i] > 0.0 && kept.binary_search(i).is_err())
 }
 
-/// Weights in units; exact for every weight above 2⁻⁶⁸, and off by half a unit at most below.
+/// Weights in units; exact for every weight above 2⁻⁶⁸, and off by at most half a unit below that.
 fn quantised(weights: &Array1<f64>) -> Vec<i128> {
     weights.iter().map(|w| (w * UNITS).round() as i128).collect()
 }
 
-/// Gives the difference of the totals, which is rounding of the weights, to the largest weight of the smaller side.
+/// Adds the difference of the totals, a result of rounding the weights, to the largest weight of the smaller side.
 fn balance(supply: &mut [i128], demand: &mut [i128]) {
     let total = |units: &[i128]| units.iter().sum::<i128>();
     let missing = total(supply) - total(demand);

@@ -16,7 +16,7 @@ fn cost_of(plan: &[PlanEntry], cost: &Array2<f64>) -> f64 {
     plan.iter().map(|e| e.mass * cost[[e.row, e.column]]).sum()
 }
 
-/// Marginals, sparsity, dual feasibility and strong duality: together a proof of optimality.
+/// Checks marginals, sparsity, dual feasibility and strong duality, which together prove optimality.
 fn assert_optimal(a: &[f64], b: &[f64], cost: &Array2<f64>, solution: &SimplexSolution) {
     let mass: f64 = a.iter().sum();
     let (mut rows, mut columns) = (vec![0.0; a.len()], vec![0.0; b.len()]);
@@ -57,7 +57,7 @@ fn best_permutation(cost: &Array2<f64>) -> f64 {
     go(cost, 0, &mut vec![false; cost.ncols()])
 }
 
-/// Weights from a few values, so that partial sums tie, with zeros among them; both sides sum to the same.
+/// Random weights with the same sum on both sides. Tied ones take few values, zero among them, so partial sums tie.
 fn weights(m: usize, n: usize, tied: bool, seed: u64) -> (Vec<f64>, Vec<f64>) {
     let mut rng = rng(seed);
     let draw = |rng: &mut rand_chacha::ChaCha8Rng| {
@@ -140,7 +140,7 @@ proptest! {
         let mixed = Array2::from_shape_fn((n, n + 1), |(i, j)| cost[[order[i], j]]);
         let mixed_a: Vec<f64> = order.iter().map(|&i| a[i]).collect();
         let (plain, permuted) = (solve(&a, &b, &cost), solve(&mixed_a, &b, &mixed));
-        // Random costs have one optimal plan.
+        // With random costs the optimal plan is unique.
         let mut back: Vec<_> = permuted.plan.iter().map(|e| (order[e.row], e.column, e.mass)).collect();
         back.sort_by_key(|&(i, j, _)| (i, j));
         prop_assert_eq!(back.len(), plain.plan.len());

@@ -3,8 +3,8 @@
 //! $$\min_{\gamma \in \Pi(a,b)} \langle C, \gamma\rangle + \lambda \sum_{ij} \gamma_{ij} \ln \gamma_{ij}, \qquad
 //!   \gamma_{ij} = a_i b_j\thinspace e^{(f_i + g_j - C_{ij})/\lambda}.$$
 //!
-//! A sweep over the costs works in the log domain, so that nothing over- or underflows at any λ. Where memory allows, it
-//! leaves the plan behind; rescaling that plan, or conjugate gradients on it, then need no exponentials until the
+//! A sweep over the costs works in the log domain, so that nothing overflows or underflows at any λ. If memory allows, it
+//! holds the resulting plan. Rescaling that plan, or running conjugate gradients on it, needs no exponentials until the
 //! potentials have moved too far from it.
 
 use ndarray::{Array1, Array2};
@@ -21,20 +21,20 @@ use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::kernels::Real;
 
-/// λ ln γ must stay finite.
+/// The largest λ, so that λ ln γ stays finite.
 const LARGEST_REGULARISATION: f64 = 1e200;
-/// Beyond this ratio of costs to λ, exponents have no digits left behind the point.
+/// The largest ratio of costs to λ: beyond it, exponents have no digits left after the decimal point.
 const LARGEST_RATIO: f64 = 1e14;
-/// A regularisation above this part of the range of the costs needs no ε-scaling.
+/// A regularization above this fraction of the range of the costs needs no ε-scaling.
 const LARGE: f64 = 1.0 / 128.0;
-/// ε-scaling divides the regularisation by this from one stage to the next,
+/// The factor by which ε-scaling reduces the regularization from one stage to the next.
 const SCALING: f64 = 4.0;
-/// leaves a stage at this marginal error,
+/// The marginal error at which a stage of ε-scaling ends.
 const STAGE_TOLERANCE: f64 = 1e-2;
-/// or after this many iterations.
+/// The largest number of iterations in a stage of ε-scaling.
 const STAGE_ITERATIONS: usize = 50;
 
-/// An entropic solver for fixed weights and regularisation; a second call starts from the last potentials.
+/// An entropic solver for fixed weights and regularization; a second call starts from the last potentials.
 ///
 /// ```
 /// use ndarray::array;
@@ -57,10 +57,10 @@ pub struct Sinkhorn<T: Real = f64> {
     /// Column sums of the current plan; its row sums are exact.
     pub(super) columns: Array1<f64>,
     pub(super) warm: bool,
-    /// The most bytes of a plan that is held.
+    /// The largest size of the held plans, in bytes.
     pub(super) memory: usize,
     pub(super) single: HeldKernel<f32>,
-    /// In use once Newton steps in single precision have failed.
+    /// Used after Newton steps in single precision have failed.
     pub(super) double: HeldKernel<f64>,
     pub(super) precise: bool,
     pub(super) newton: Newton,
@@ -81,7 +81,7 @@ pub struct Sinkhorn<T: Real = f64> {
 /// let cost = array![[0.0, 1.0], [1.0, 0.5]];
 /// let mut sinkhorn = Sinkhorn::new(&[0.3, 0.7], &[0.5, 0.5], 0.01)?;
 /// let early = sinkhorn.solve(&cost, 1e-12, 1, &Interrupt::default())?;
-/// assert!(!early.converged && early.marginal_error > 1e-12); // not there yet, and says so
+/// assert!(!early.converged && early.marginal_error > 1e-12); // stopped early, and reported as such
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,8 +95,8 @@ pub struct SinkhornReport {
 }
 
 impl<T: Real> Sinkhorn<T> {
-    /// Takes weights with equal sums and λ > 0. Both are scaled to sum one, and plans and values are those of the
-    /// problem between the scaled weights.
+    /// Takes weights with equal sums and λ > 0. Both weight vectors are scaled to sum to one; plans and values are
+    /// those of the problem between the scaled weights.
     ///
     /// # Errors
     /// When a weight is negative or not finite, all are zero, the sums differ, or λ is not positive.
@@ -131,15 +131,15 @@ impl<T: Real> Sinkhorn<T> {
         })
     }
 
-    /// Bounds the bytes of plans that a solve may hold beside the costs: none, 4 m n, or 12 m n for problems that need
-    /// double precision.
+    /// Limits the bytes of plans that a solve may hold besides the costs. A solve holds none, 4 m n, or 12 m n for
+    /// problems that need double precision.
     #[must_use]
     pub fn with_memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Takes the room that a plan was held in before, or leaves its own.
+    /// Swaps the buffer of the held plan, to take that of an earlier solve or to leave its own.
     pub(crate) fn swap_plan(&mut self, plan: &mut HeldKernel<f32>) {
         std::mem::swap(&mut self.single, plan);
     }
@@ -147,7 +147,7 @@ impl<T: Real> Sinkhorn<T> {
     /// Iterates until the marginal error is within the tolerance.
     ///
     /// # Errors
-    /// When the costs are not m × n or not finite, or so large against λ that no digits are left.
+    /// When the costs are not m × n or not finite, or so large relative to λ that no digits are left.
     pub fn solve<'a>(
         &mut self,
         cost: impl Into<CostRows<'a, T>>,
@@ -166,7 +166,7 @@ impl<T: Real> Sinkhorn<T> {
             return Err(Error::parameter("entropy", rule, self.regularisation));
         }
         let mut iterations = 0;
-        // Old potentials help if the costs have moved little against λ, and none are needed where λ is large.
+        // Old potentials help if the costs have changed little relative to λ; if λ is large, none are needed.
         let mut ended = None;
         if self.warm || self.regularisation >= (high - low) * LARGE {
             let direct =
@@ -192,7 +192,7 @@ impl<T: Real> Sinkhorn<T> {
         Ok(SinkhornReport { iterations, marginal_error, converged: marginal_error <= tolerance })
     }
 
-    /// The dual variables of the problem with Σ γ ln γ: γ_ij = e^{(f_i + g_j − C_ij)/λ}. −∞ without weight.
+    /// The dual variables of the problem with Σ γ ln γ: γ_ij = e^{(f_i + g_j − C_ij)/λ}. −∞ for points without weight.
     pub fn potentials(&self) -> (Array1<f64>, Array1<f64>) {
         let absolute = |potential: &Array1<f64>, weights: &Array1<f64>| {
             potential + &weights.mapv(|w| self.regularisation * w.ln())
@@ -200,19 +200,19 @@ impl<T: Real> Sinkhorn<T> {
         (absolute(&self.f, &self.a), absolute(&self.g, &self.b))
     }
 
-    /// The dual value ⟨a, f⟩ + ⟨b, g⟩: for costs in `f64` a lower bound of the optimum for any potentials, since the rows
-    /// of the plan are exact and its mass therefore one; in `f32` up to its rounding.
+    /// The dual value ⟨a, f⟩ + ⟨b, g⟩. For costs in `f64` it is a lower bound on the optimum for any potentials, since the
+    /// rows of the plan are exact and its mass is therefore one; for costs in `f32` this holds up to rounding.
     pub fn dual_value(&self) -> f64 {
         self.dual_value_and_rounding().0
     }
 
-    /// The dual value, and how far rounding can have moved it.
+    /// The dual value, and a bound on its rounding error.
     pub(crate) fn dual_value_and_rounding(&self) -> (f64, f64) {
         let (f, g) = self.potentials();
         dual_value((&self.a, &self.b), (&f, &g))
     }
 
-    /// The plan for the costs that were solved with, rounded to the exact marginals (Altschuler, Weed, Rigollet 2017).
+    /// The plan for the costs of the last solve, rounded to the exact marginals (Altschuler, Weed, Rigollet 2017).
     ///
     /// ```
     /// use ndarray::array;

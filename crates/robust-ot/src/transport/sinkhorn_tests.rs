@@ -28,11 +28,11 @@ proptest! {
         let mut sinkhorn = Sinkhorn::new(&a, &b, lambda).unwrap();
         sinkhorn.solve(&cost, 0.0, sweeps, &Interrupt::default()).unwrap();
         let plan = feasible(&sinkhorn, &cost);
-        // Rounded to the marginals,
+        // The plan is rounded to the marginals.
         prop_assert!(plan.iter().all(|x| *x >= 0.0));
         assert_abs_diff_eq!(plan.sum_axis(Axis(1)), Array1::from_vec(a.clone()), epsilon = 1e-12);
         assert_abs_diff_eq!(plan.sum_axis(Axis(0)), Array1::from_vec(b.clone()), epsilon = 1e-12);
-        // the dual value lies below the optimum of a long run, and the plan's value above.
+        // The dual value lies below the optimum of a long run, and the plan's value above.
         let mut long = Sinkhorn::new(&a, &b, lambda).unwrap();
         long.solve(&cost, 1e-13, 100_000, &Interrupt::default()).unwrap();
         let optimum_below = long.dual_value();
@@ -79,7 +79,7 @@ fn a_small_regularisation_approaches_the_exact_plan_without_nan() {
         assert!(transport >= exact - 1e-12 && transport.is_finite(), "{lambda}: {transport} < {exact}");
         assert_abs_diff_eq!(plan.sum_axis(Axis(1)), Array1::from_vec(a.clone()), epsilon = 1e-15);
         assert_abs_diff_eq!(plan.sum_axis(Axis(0)), Array1::from_vec(b.clone()), epsilon = 1e-15);
-        // λ Ω lies between −λ ln(mn) and 0, so the dual value brackets the exact cost from below.
+        // λ Ω lies between −λ ln(mn) and 0, so the dual value bounds the exact cost from below.
         let slack = lambda * ((m * n) as f64).ln();
         assert!(
             sinkhorn.dual_value() <= exact + 1e-12 && sinkhorn.dual_value() >= exact - slack - 0.05,
@@ -112,7 +112,7 @@ fn regularisation_out_of_range_is_refused() {
     }
 }
 
-/// Points on a line with costs |x − y|², in factors.
+/// Random points with costs |x − y|², in factors.
 fn line(m: usize, n: usize) -> crate::transport::CostFactors {
     let (x, y) = (matrix(m, 3, &mut rng(21)), matrix(n, 3, &mut rng(22)));
     let squares = |points: &Array2<f64>| points.mapv(|x| x * x).sum_axis(Axis(1));
@@ -181,7 +181,7 @@ fn hard_plateaus_are_left_by_scaling() {
 
 #[test]
 fn nearly_decoupled_plans_converge_to_the_last_digits() {
-    // Clusters in both clouds at λ = range/1500: parts of the plan hang together by almost nothing.
+    // At λ = range/1500, parts of the plan are almost decoupled.
     let n = 120;
     let weights = vec![1.0 / n as f64; n];
     let (x, y) = (matrix(n, 4, &mut rng(41)), matrix(n, 4, &mut rng(42)));

@@ -1,4 +1,4 @@
-//! One pass over the costs in the log domain: new f, and the column sums of the plan.
+//! One pass over the costs in the log domain, which updates f and the column sums of the plan.
 
 use rayon::prelude::*;
 
@@ -7,20 +7,20 @@ use super::sinkhorn::{Sinkhorn, slice};
 use crate::kernels::Real;
 use crate::kernels::sealed::Kernels;
 
-/// The most row blocks a sweep is cut into; fixed, so that sums do not depend on the number of threads.
+/// The largest number of row blocks in a sweep; fixed, so that sums do not depend on the number of threads.
 pub(super) const BLOCKS: usize = 16;
-/// A column sum below this part of its weight has lost digits to underflow, here or in a held plan.
+/// A column sum below this fraction of its weight has lost digits to underflow, here or in a held plan.
 pub(super) const SMALLEST_COLUMN: f64 = 1e-20;
 
-/// Row sums that are neither too small nor too large to have kept all digits.
+/// The range in which row sums have kept all their digits.
 const MODERATE: std::ops::Range<f64> = 1e-6..1e6;
 
-/// Rows of a block: whole tiles.
+/// Number of rows per block: a multiple of the tile.
 pub(super) fn rows_a_block(m: usize) -> usize {
     m.div_ceil(BLOCKS).next_multiple_of(ROWS_A_TILE)
 }
 
-/// What a sweep leaves in memory.
+/// The precision of the plan that a sweep holds in memory, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     Nothing,
@@ -28,7 +28,7 @@ pub(super) enum Hold {
     Double,
 }
 
-/// What a block of rows needs to sweep.
+/// Workspace of the sweep over one block of rows.
 #[derive(Debug, Clone)]
 pub(super) struct Work<T> {
     columns: Vec<f64>,
@@ -37,7 +37,7 @@ pub(super) struct Work<T> {
 }
 
 impl<T: Real> Sinkhorn<T> {
-    /// What sweeps leave behind: as much as the memory given allows.
+    /// What sweeps hold in memory: as much as the limit allows.
     pub(super) fn hold(&self) -> Hold {
         let fits =
             |each: usize| self.a.len().saturating_mul(self.b.len()).saturating_mul(each) <= self.memory;
@@ -50,8 +50,8 @@ impl<T: Real> Sinkhorn<T> {
         }
     }
 
-    /// f_i = −ε ln Σ_j b_j e^{(g_j − C_ij)/ε}, and the column sums of the plan that results: one exponential an
-    /// entry for a whole iteration. Holds the plan if asked to.
+    /// Computes f_i = −ε ln Σ_j b_j e^{(g_j − C_ij)/ε} and the column sums of the resulting plan: one exponential per
+    /// entry for a whole iteration. Holds the plan if requested.
     pub(super) fn sweep(&mut self, cost: &CostRows<T>, epsilon: f64, hold: Hold) {
         let (m, n) = (self.a.len(), self.b.len());
         let rows = rows_a_block(m);
@@ -90,7 +90,7 @@ impl<T: Real> Sinkhorn<T> {
         }
     }
 
-    /// g_j ← g_j + ε ln(b_j / column sum_j), with momentum; from scratch where the column sum has underflowed.
+    /// g_j ← g_j + ε ln(b_j / column sum_j), with momentum; computed from scratch where the column sum has underflowed.
     pub(super) fn update_target(&mut self, cost: &CostRows<T>, epsilon: f64) {
         for j in (0..self.b.len()).filter(|&j| self.b[j] > 0.0) {
             if self.columns[j] > SMALLEST_COLUMN * self.b[j] {
@@ -108,13 +108,13 @@ impl<T: Real> Sinkhorn<T> {
 }
 
 impl<T: Real> Work<T> {
-    /// For n columns.
+    /// Allocates the workspace for n columns.
     pub(super) fn new(n: usize) -> Self {
         Self { columns: vec![0.0; n], powers: vec![T::default(); n], tile: Vec::new() }
     }
 
-    /// The rows of one block: potentials, sums of the plan's columns; `hold` is handed every row of the plan over a: its
-    /// place in the block, powers and their scale.
+    /// Sweeps the rows of one block: computes potentials and column sums of the plan. Passes each row of γ_ij / a_i to
+    /// `hold`: its index in the block, the powers and their scale.
     fn sweep(
         &mut self,
         (cost, first, epsilon, shifted): (&CostRows<T>, usize, f64, &[T]),
@@ -128,7 +128,7 @@ impl<T: Real> Work<T> {
             let start = first + tile * ROWS_A_TILE;
             let costs = cost.rows(start..start + f.len(), &mut self.tile);
             for (row, ((f, &a), costs)) in f.iter_mut().zip(a).zip(costs.chunks_exact(n)).enumerate() {
-                // Close to the last potential its own exponent will do for the largest one, and saves a pass.
+                // If f changes little, its old value can stand in for the largest exponent, which saves a pass.
                 let mut shift = T::nearest(-*f / epsilon);
                 let mut sum = T::exp_exponents(&mut self.powers, shifted, costs, inverse, shift);
                 if !MODERATE.contains(&sum) {

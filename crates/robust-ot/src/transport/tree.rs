@@ -1,9 +1,10 @@
-//! The spanning tree of the network simplex: who hangs where, what flows up or down, at which potential.
+//! The spanning tree of the network simplex: its structure, flows and potentials.
 //!
-//! Nodes 0..m are sources, m..m+n targets, m+n the root. An arc always runs from a source to a target, or
-//! through the root: so the arc between a node and its parent runs upward if the node is a source and downward
-//! if it is a target, and its flow is kept with the node.
+//! Nodes 0..m are sources, m..m+n targets, m+n the root. An arc always runs from a source to a target, from a
+//! source to the root, or from the root to a target. The arc between a node and its parent therefore runs upward if
+//! the node is a source and downward if it is a target. Its flow is stored with the node.
 
+/// Marks a missing parent, child or sibling.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
@@ -13,13 +14,13 @@ struct Node {
     next: u32,
     previous: u32,
     depth: u32,
-    /// On the arc to the parent, in units of the quantised mass.
+    /// Flow on the arc to the parent, in units of the quantized mass.
     flow: i128,
 }
 
 /// A rooted spanning tree with flows and potentials.
 ///
-/// The tree is kept strongly feasible: every arc without flow points towards the root. With exact integer flows
+/// The tree is kept strongly feasible: every arc without flow points toward the root. With exact integer flows
 /// this rules out cycling through degenerate pivots (Cunningham 1976).
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
@@ -34,14 +35,14 @@ pub(super) struct Tree {
 struct Leaving {
     /// Lower end of the arc that leaves.
     node: usize,
-    /// How much flow moves around the cycle.
+    /// The flow that moves around the cycle.
     flow: i128,
-    /// Whether it was met on the way up from the source end of the entering arc.
+    /// Whether it lies on the path up from the source end of the entering arc.
     on_source_side: bool,
 }
 
 impl Tree {
-    /// Every node hangs from the root: supplies flow up, demands down.
+    /// The tree in which every node hangs from the root: supplies flow up, demands down.
     pub(super) fn star(supply: &[i128], demand: &[i128]) -> Self {
         let count = supply.len() + demand.len();
         let root = Node { parent: NONE, first_child: NONE, next: NONE, previous: NONE, depth: 0, flow: 0 };
@@ -107,8 +108,8 @@ impl Tree {
         self.stack = stack;
     }
 
-    /// Brings the arc source → target into the tree, sends what fits around the cycle it closes, and drops the arc
-    /// that empties.
+    /// Adds the arc source → target to the tree, sends as much flow as fits around the cycle it closes, and removes the
+    /// arc that empties.
     pub(super) fn pivot(&mut self, source: usize, target: usize, reduced_cost: f64) {
         let target = self.sources + target;
         let join = self.join(source, target);
@@ -124,8 +125,8 @@ impl Tree {
         self.shift_subtree(inside, shift);
     }
 
-    /// How much flow fits around the cycle that an arc would close, and the lower nodes of the tree arcs there, with whether
-    /// they gain it or lose it.
+    /// The flow that fits around the cycle that an arc would close, and the lower nodes of the tree arcs on it, each with
+    /// whether its arc gains that flow.
     pub(super) fn cycle(&self, source: usize, target: usize) -> (i128, Vec<(usize, bool)>) {
         let target = self.sources + target;
         let join = self.join(source, target);
@@ -140,7 +141,7 @@ impl Tree {
         (self.leaving(source, target, join).flow, arcs)
     }
 
-    /// (source, target) of the tree arc above a node; none when it ends at the root.
+    /// (source, target) of the tree arc above a node; None if it ends at the root.
     pub(super) fn arc(&self, node: usize) -> Option<(usize, usize)> {
         let parent = self.nodes[node].parent as usize;
         if parent == self.root() {
@@ -162,7 +163,7 @@ impl Tree {
         u
     }
 
-    /// The arc that empties first; among ties the last one met when following the flow from the join, down to the
+    /// The arc that empties first. Ties go to the last one met when following the flow from the join down to the
     /// source, over the entering arc and up again: this keeps the tree strongly feasible.
     fn leaving(&self, source: usize, target: usize, join: usize) -> Leaving {
         let mut leaving = Leaving { node: source, flow: i128::MAX, on_source_side: true };
@@ -198,7 +199,7 @@ impl Tree {
         }
     }
 
-    /// Turns the path from `inside` up to `top` around and hangs it from `outside`.
+    /// Reverses the path from `inside` up to `top` and hangs it from `outside`.
     fn rehang(&mut self, inside: usize, outside: usize, top: usize, flow: i128) {
         let (mut node, mut parent, mut flow) = (inside, outside, flow);
         loop {
@@ -213,7 +214,7 @@ impl Tree {
         }
     }
 
-    /// Adds to every potential below `top`, and counts depths anew.
+    /// Shifts every potential in the subtree at `top`, and recomputes its depths.
     fn shift_subtree(&mut self, top: usize, shift: f64) {
         let mut stack = std::mem::take(&mut self.stack);
         stack.push(top as u32);

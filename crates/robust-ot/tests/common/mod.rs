@@ -32,7 +32,7 @@ pub fn measure(n: usize, d: usize, seed: u64) -> Measure {
     Measure::new(points, weights.collect()).unwrap()
 }
 
-/// One of every metric set.
+/// Metric sets of every kind.
 #[allow(dead_code, reason = "not every test binary uses every helper")]
 pub fn sets(size: usize) -> Vec<MetricSet> {
     vec![

@@ -1,4 +1,4 @@
-//! Handwritten digits, learnt from a few: cross-entropy beside the robust mix, which knows what digits look like.
+//! Handwritten digits with few training images: cross-entropy against the robust mix, which knows which digits look alike.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -14,17 +14,20 @@ use robust_ot_learn::{
 use crate::failure::Failure;
 use crate::score_table::score_table;
 
-/// Made by tools/make_demo_digits.py; source and licence are in the folder's README.
+/// The images, written by tools/make_demo_digits.py; source and license are in the folder's README.
 const IMAGES: &[u8] = include_bytes!("../../assets/digits/images.idx");
+/// The digit of each image.
 const LABELS: &[u8] = include_bytes!("../../assets/digits/labels.idx");
+/// The name and the display segments of each digit.
 const SEGMENTS: &str = include_str!("../../assets/digits/segments.vec");
-/// The headers of the two IDX files.
+/// Bytes in the headers of the two IDX files.
 const HEADERS: (usize, usize) = (16, 8);
+/// Pixels per image, 8 × 8.
 const PIXELS: usize = 64;
-/// Images of each digit to learn from.
+/// Training images per digit.
 const PER_DIGIT: usize = 10;
 
-/// Trains both, and says what is different.
+/// Trains both models and prints how their scores differ.
 pub fn run() -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let start = Instant::now();
@@ -32,11 +35,11 @@ pub fn run() -> Result<(), Failure> {
     let (train, test) = split(names.len())?;
     writeln!(
         out,
-        "\nHandwritten digits, learnt from {} images, tried on {} others. How near a mistake is to the truth is told by",
+        "\nHandwritten digits: trained on {} images, tested on {} others. Two digits are close if they share most of the",
         train.rows(),
         test.rows()
     )?;
-    writeln!(out, "the seven segments of a pocket calculator's display that two digits do not share.\n")?;
+    writeln!(out, "segments that a seven-segment display lights for them.\n")?;
     let robust = RobustLoss::new(&vectors, &Grouping::none(vectors.ncols()), LossSettings::default())?;
     let plain = learn(&train, &Objective::cross_entropy(names.len()), &names)?;
     let mix = learn(&train, &Objective::mix(1.0, LossChoice::MIX_OT, robust)?, &names)?;
@@ -70,7 +73,7 @@ fn learn(train: &Dataset, objective: &Objective, names: &[String]) -> Result<Mod
     Ok(trainer.into_model(names.to_vec())?)
 }
 
-/// A few images of every digit, and the others.
+/// Splits the images into a few of every digit for training and the rest for testing.
 fn split(labels: usize) -> Result<(Dataset, Dataset), Failure> {
     let pixels: Vec<f32> = IMAGES[HEADERS.0..].iter().map(|x| f32::from(*x)).collect();
     let images = Array2::from_shape_vec((pixels.len() / PIXELS, PIXELS), pixels);
@@ -81,7 +84,7 @@ fn split(labels: usize) -> Result<(Dataset, Dataset), Failure> {
     Ok((all.select(&chosen), all.select(&left)))
 }
 
-/// The names of the digits and their segments, as vectors of length one.
+/// The names of the digits, and their segments as vectors of length one.
 fn segments() -> (Vec<String>, Array2<f64>) {
     let lines = SEGMENTS.lines().skip(1).filter_map(|line| line.split_once(' '));
     let (names, vectors): (Vec<String>, Vec<Vec<f64>>) = lines

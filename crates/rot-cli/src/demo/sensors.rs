@@ -1,5 +1,5 @@
 //! Three samples of eight sensors. Plain transport finds two changes equally large; the robust metric
-//! tells them apart and names the sensors.
+//! distinguishes them and names the sensors.
 
 use std::io::{self, Write};
 
@@ -10,25 +10,25 @@ use robust_ot::{Measure, MetricSet, Problem, Settings, Solution};
 use crate::failure::Failure;
 use crate::output::TABLE_STYLE;
 
-/// Made by tools/make_demo_data.py.
+/// The samples, written by tools/make_demo_data.py.
 const SAMPLES: [(&str, &str); 3] = [
     ("monday", include_str!("../../assets/demo/1-monday.csv")),
     ("tuesday", include_str!("../../assets/demo/2-tuesday.csv")),
     ("wednesday", include_str!("../../assets/demo/3-wednesday.csv")),
 ];
 
-/// Compares the samples and says what each distance shows.
+/// Compares the samples and prints what each distance shows.
 pub fn run() -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let samples = SAMPLES.map(|(name, text)| (name, parse(text)));
     let names = header(SAMPLES[0].1);
-    writeln!(out, "Eight sensors of a machine, {} readings a day.\n", samples[0].1.nrows())?;
+    writeln!(out, "Eight sensors of a machine, {} readings per day.\n", samples[0].1.nrows())?;
     let measures = samples.map(|(name, points)| Measure::uniform(points).map(|measure| (name, measure)));
     let [monday, tuesday, wednesday] = measures;
     let (monday, tuesday, wednesday) = (monday?, tuesday?, wednesday?);
     let mut table = Table::new();
     table.load_style(TABLE_STYLE);
-    table.set_header(["", "plain W2²", "robust W_P", "certified", "what the worst metric looks at"]);
+    table.set_header(["", "plain W2²", "robust W_P", "certified", "sensors the worst metric weighs most"]);
     let mut robust = Vec::new();
     for (name, sample) in [&tuesday, &wednesday] {
         let plain = solve(&monday.1, sample, MetricSet::W2)?;
@@ -49,12 +49,12 @@ pub fn run() -> Result<(), Failure> {
     });
     writeln!(out, "{table}\n")?;
     let (even, uneven) = (robust[1].0 / robust[0].0, robust[1].1 / robust[0].1);
-    writeln!(out, "Plain transport finds both days about equally far from monday (ratio {even:.2}).")?;
+    writeln!(out, "Plain transport finds both days about equally far from Monday (ratio {even:.2}).")?;
     writeln!(
         out,
-        "Under the worst metric of unit norm, wednesday is {uneven:.1} times as far as tuesday: its change"
+        "Under the worst metric of unit norm, Wednesday is {uneven:.1} times as far as Tuesday: its change"
     )?;
-    writeln!(out, "lies in two sensors that moved together, tuesday's is spread over all eight.\n")?;
+    writeln!(out, "lies in two sensors that moved together; Tuesday's is spread over all eight.\n")?;
     writeln!(out, "Try it on your own files:  rot distance before.csv after.csv --explain")?;
     Ok(())
 }
@@ -63,7 +63,7 @@ fn solve(source: &Measure, target: &Measure, set: MetricSet) -> Result<Solution,
     Ok(Problem::new(source, target, set)?.solve(&Settings::default())?)
 }
 
-/// The sensors with the largest weights, and their part in the whole.
+/// The two sensors with the largest weights, and their shares of the total.
 fn focus(metric: &Array2<f64>, names: &[&str]) -> String {
     let diagonal = metric.diag();
     let mut order: Vec<usize> = (0..names.len()).collect();
@@ -76,7 +76,7 @@ fn header(text: &str) -> Vec<&str> {
     text.lines().next().unwrap_or_default().split(',').collect()
 }
 
-/// The rows below the header; the files are part of the program.
+/// Parses the rows below the header. The files are built in, so parsing cannot fail.
 fn parse(text: &str) -> Array2<f64> {
     let columns = header(text).len();
     let numbers: Vec<f64> =

@@ -1,4 +1,4 @@
-//! Curves over one axis, with linear or logarithmic scales.
+//! Line charts with linear or logarithmic axes.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -7,27 +7,28 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Drawing, Drawn, GRID, series_colour, short, text};
 
-/// Pixels of the picture, and around the plane: left, right, top, bottom.
+/// Width and height of the picture in pixels.
 const SIZE: (i32, i32) = (720, 420);
+/// Margins around the plot area in pixels: left, right, top, bottom.
 const MARGINS: (i32, i32, i32, i32) = (76, 150, 44, 56);
-/// About so many lines of the grid each way.
+/// The approximate number of grid lines per axis.
 const TICKS: f64 = 6.0;
-/// Curves up to this many points show each of them.
+/// The maximum number of points of a curve whose points are marked.
 const MARKED: usize = 24;
 
-/// A scale with its name.
+/// An axis: its name and whether it is logarithmic.
 pub struct Axis<'a> {
     pub name: &'a str,
     pub logarithmic: bool,
 }
 
-/// Points that belong together.
+/// A named series of points.
 pub struct Curve {
     pub name: String,
     pub points: Vec<(f64, f64)>,
 }
 
-/// Curves in one plane.
+/// A chart of several curves.
 pub struct Curves<'a> {
     pub title: &'a str,
     pub x: Axis<'a>,
@@ -35,7 +36,7 @@ pub struct Curves<'a> {
     pub all: &'a [Curve],
 }
 
-/// One axis with the values it reaches from and to.
+/// An axis with the range of its values.
 struct Scale {
     low: f64,
     high: f64,
@@ -61,7 +62,7 @@ impl Scale {
         Self { low, high, logarithmic }
     }
 
-    /// The part of the way from the low end to the high one.
+    /// The position of a value between the low end (0) and the high end (1).
     fn part(&self, x: f64) -> f64 {
         if self.logarithmic {
             (x / self.low).ln() / (self.high / self.low).ln()
@@ -70,7 +71,7 @@ impl Scale {
         }
     }
 
-    /// Round numbers on the scale.
+    /// Round numbers within the range.
     fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
@@ -150,7 +151,7 @@ impl Drawing for Curves<'_> {
     }
 }
 
-/// A round number without what rounding left behind it.
+/// Formats a round number without its floating-point error.
 fn plain(tick: f64) -> String {
     let near = (tick * 1e6).round() / 1e6;
     if near == 0.0 && tick.abs() > 1e-12 {
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!(scale.ticks(), [2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
         let tiny = Scale::new(&linear, [0.0, f64::from_bits(1)].into_iter());
         assert!(tiny.ticks().len() < 100);
-        // One value and none still have a scale.
+        // A single value and no values at all still have a scale.
         for values in [vec![], vec![3.0], vec![f64::NAN]] {
             let scale = Scale::new(&linear, values.into_iter());
             assert!(scale.low < scale.high && !scale.ticks().is_empty());

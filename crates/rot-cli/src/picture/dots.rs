@@ -1,4 +1,4 @@
-//! Figures side by side: one line a row, ours with its spread, theirs beside.
+//! Dot plots of scores: one line per model, with our mean and spread next to the published score.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -6,18 +6,22 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Drawing, Drawn, GRID, series_colour, shortened, text};
 
-/// Pixels.
+/// Height of a line in pixels.
 const LINE: i32 = 22;
+/// Pixels to the left of the plot area, for the names.
 const LEFT: i32 = 230;
+/// Width of the plot area in pixels.
 const PLANE: i32 = 420;
+/// Pixels to the right of the plot area.
 const RIGHT: i32 = 30;
+/// Pixels above the plot area, for title and legend.
 const TOP: i32 = 76;
-/// Letters of a name.
+/// The maximum number of characters of a name.
 const LETTERS: usize = 30;
-/// The grid has a line for every such part.
+/// The distance between grid lines, in units of the score.
 const TICK: f64 = 0.1;
 
-/// One line.
+/// One line: a model and its scores.
 pub struct Dot {
     pub name: String,
     pub mean: f64,
@@ -25,14 +29,14 @@ pub struct Dot {
     pub published: Option<f64>,
 }
 
-/// Scores between 0 and 1.
+/// A dot plot of scores between 0 and 1.
 pub struct Dots<'a> {
     pub title: &'a str,
     pub dots: &'a [Dot],
 }
 
 impl Dots<'_> {
-    /// The ends of the scale, at lines of the grid.
+    /// The ends of the scale, rounded outward to grid lines.
     fn range(&self) -> (f64, f64) {
         let all = self
             .dots

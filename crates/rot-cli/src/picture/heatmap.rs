@@ -1,4 +1,4 @@
-//! A matrix as a picture.
+//! Heatmaps of square matrices.
 
 use ndarray::Array2;
 use plotters::coord::Shift;
@@ -8,17 +8,17 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Drawing, Drawn, colour, short, shortened, text};
 
-/// Values are written into the cells of matrices up to this size.
+/// The largest matrix size whose cells show their values.
 const NUMBERED: usize = 14;
-/// Cells a side of a metric; more would make a page that no browser likes.
+/// The maximum number of cells per side of a metric; more would make the page too heavy for a browser.
 const MOST_CELLS: usize = 100;
-/// Letters of a label.
+/// The maximum number of characters of a label.
 const LETTERS: usize = 24;
-/// A measure and itself.
+/// The color of the diagonal if it carries no information.
 const DIAGONAL: RGBColor = RGBColor(225, 225, 225);
-/// Numbers in light cells; not quite black, which a dark page would turn light.
+/// The color of numbers in light cells. It is not pure black, which a dark page would show light.
 const DARK_INK: RGBColor = RGBColor(17, 17, 17);
-/// Numbers in dark cells.
+/// The color of numbers in dark cells.
 const LIGHT_INK: RGBColor = RGBColor(250, 250, 250);
 
 /// A square matrix with the same labels on both sides.
@@ -26,11 +26,11 @@ pub struct Heatmap<'a> {
     pub matrix: &'a Array2<f64>,
     pub labels: &'a [String],
     pub title: &'a str,
-    /// The diagonal is zero by itself, and would take up most of the scale.
+    /// Leaves the diagonal out of the color scale: its zeros would take up most of it.
     pub plain_diagonal: bool,
 }
 
-/// Draws a metric; a large one as means of blocks, which is said.
+/// Draws a metric. A large one is drawn as means of blocks, as the title then states.
 pub fn metric_heatmap<T>(
     metric: &Array2<f64>,
     labels: &[String],
@@ -53,7 +53,7 @@ pub fn metric_heatmap<T>(
     draw(&Heatmap { matrix: &matrix, labels: &labels, title: &title, plain_diagonal: false })
 }
 
-/// Where things go, in pixels.
+/// The positions of the parts, in pixels.
 struct Layout {
     cell: i32,
     left: i32,
@@ -83,7 +83,7 @@ impl Drawing for Heatmap<'_> {
         (layout.width, layout.height)
     }
 
-    /// The cells with their labels, a value in each if there is room, and a scale.
+    /// Draws the cells with their labels, their values if there is space, and the color scale.
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn<B> {
         let layout = Layout::new(self.labels);
         area.draw_text(self.title, &text(18), (layout.left, 14))?;
@@ -103,7 +103,7 @@ impl Drawing for Heatmap<'_> {
                 area.draw_text(&short(value), &style, (x + layout.cell / 2, y + layout.cell / 2))?;
             }
         }
-        // A label a cell, or as many as fit.
+        // One label per cell, or as many as fit.
         let every = (12 / layout.cell.max(1)).max(1) as usize;
         for (i, label) in self.labels.iter().enumerate().step_by(every) {
             let label = shortened(label, LETTERS);
@@ -123,7 +123,7 @@ impl Drawing for Heatmap<'_> {
 }
 
 impl Heatmap<'_> {
-    /// Smallest and largest value that the scale has to show.
+    /// The smallest and the largest value on the color scale.
     fn range(&self) -> (f64, f64) {
         let shown =
             self.matrix.indexed_iter().filter(|((row, column), _)| !self.plain_diagonal || row != column);
@@ -131,7 +131,7 @@ impl Heatmap<'_> {
     }
 }
 
-/// A bar of all colours with the values at its ends.
+/// Draws the color scale, with values at its ends.
 fn draw_scale<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     layout: &Layout,

@@ -1,4 +1,4 @@
-//! Pictures: one drawing, as SVG in a page or a file, or as PNG.
+//! Pictures: every drawing can be written as SVG, in a page or a file, or as PNG.
 
 mod curves;
 mod dots;
@@ -17,14 +17,15 @@ pub use self::heatmap::{Heatmap, metric_heatmap};
 use crate::failure::Failure;
 use crate::output::write_failure;
 
-/// DejaVu Sans, reduced to Latin, Greek and some signs; see assets/DejaVuSans-LICENSE.txt.
+/// DejaVu Sans, reduced to Latin, Greek and some symbols; see assets/DejaVuSans-LICENSE.txt.
 static FONT: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf");
+/// Guards the registration of the font.
 static REGISTER: Once = Once::new();
 
-/// Dark for near, light for far: even in brightness, and readable without colour.
+/// The color scale, from dark for small values to light for large ones. Its even brightness is readable without color.
 const SCALE: [(f64, f64, f64); 5] =
     [(68.0, 1.0, 84.0), (59.0, 82.0, 139.0), (33.0, 145.0, 140.0), (94.0, 201.0, 98.0), (253.0, 231.0, 37.0)];
-/// Told apart by those who do not see all colours, on white and on black (Okabe and Ito).
+/// Colors of curves and dots, distinguishable for color-blind readers on white and on black (Okabe and Ito).
 const SERIES: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -34,21 +35,21 @@ const SERIES: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(148, 148, 148),
 ];
-/// Lines of a grid, on white and on black.
+/// The color of grid lines, visible on white and on black.
 const GRID: RGBColor = RGBColor(160, 160, 160);
 
-/// What drawing on a backend comes to.
+/// The result of drawing on a backend.
 pub type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 /// Something that can be drawn on any backend.
 pub trait Drawing {
     /// Width and height in pixels.
     fn size(&self) -> (u32, u32);
-    /// Draws it on a white area of that size. What is black is ink: a dark page turns it light.
+    /// Draws on a white area of that size. A dark page shows pure black as light.
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn<B>;
 }
 
-/// As SVG text.
+/// Renders a drawing as SVG text.
 pub fn svg(drawing: &impl Drawing) -> Result<String, Failure> {
     register_font();
     let mut text = String::new();
@@ -57,11 +58,11 @@ pub fn svg(drawing: &impl Drawing) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Into a file, SVG unless it ends in .png.
+/// Saves a drawing to a file: PNG if the path ends in .png, SVG otherwise.
 pub fn save(drawing: &impl Drawing, path: &Path) -> Result<(), Failure> {
     register_font();
     if path.extension().is_some_and(|ending| ending == "png") {
-        // Drawn beside and renamed, so that a picture is whole or not there.
+        // Drawn to a temporary file and renamed, so that the picture is either complete or absent.
         let part = path.with_extension("part.png");
         let fail = |error: &dyn std::fmt::Display| Failure::Other(format!("{}: {error}", path.display()));
         on_white(&BitMapBackend::new(&part, drawing.size()).into_drawing_area(), drawing)
@@ -72,7 +73,7 @@ pub fn save(drawing: &impl Drawing, path: &Path) -> Result<(), Failure> {
     write_whole(path, |out| out.write_all(text.as_bytes())).map_err(write_failure)
 }
 
-/// Into two files, SVG and PNG.
+/// Saves a drawing to two files, SVG and PNG.
 pub fn save_both(drawing: &impl Drawing, folder: &Path, name: &str) -> Result<(), Failure> {
     ["svg", "png"].iter().try_for_each(|ending| save(drawing, &folder.join(format!("{name}.{ending}"))))
 }
@@ -83,20 +84,20 @@ fn on_white<B: DrawingBackend>(area: &DrawingArea<B, Shift>, drawing: &impl Draw
     area.present()
 }
 
-/// Makes the font known to plotters.
+/// Registers the font with plotters.
 fn register_font() {
     REGISTER.call_once(|| {
-        // The font is a constant of this program; a test draws with it.
+        // Cannot fail: the font is built in, and a test draws with it.
         let _ = plotters::style::register_font("sans-serif", FontStyle::Normal, FONT);
     });
 }
 
-/// Black text of a size.
+/// Black text of the given size.
 pub fn text(size: i32) -> TextStyle<'static> {
     TextStyle::from(("sans-serif", size).into_font()).color(&BLACK)
 }
 
-/// The colour of a part between 0 and 1.
+/// The color of a value between 0 and 1.
 pub fn colour(part: f64) -> RGBColor {
     let at = part.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
     let lower = (at as usize).min(SCALE.len() - 2);
@@ -105,12 +106,12 @@ pub fn colour(part: f64) -> RGBColor {
     RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 
-/// The colour of the curves or dots with this number.
+/// The color of the series with this number.
 fn series_colour(number: usize) -> RGBColor {
     SERIES[number % SERIES.len()]
 }
 
-/// Three digits, whatever the magnitude.
+/// Formats a number with about three digits at any magnitude.
 fn short(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
@@ -122,7 +123,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// At most so many letters, and none that SVG does not know.
+/// Shortens a label to the given number of characters and replaces control characters, which SVG does not allow.
 fn shortened(label: &str, letters: usize) -> String {
     let printable = || label.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
     if printable().count() <= letters {

@@ -1,4 +1,4 @@
-//! The page of a distance.
+//! The report page of a distance.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::readable;
 use crate::picture::{Axis, Curve, Curves, metric_heatmap};
 
-/// Adds everything there is to tell of a distance.
+/// Adds the bounds, the metric and the flows of a distance.
 pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
     let number = |key: &str| run[key].as_f64().unwrap_or(f64::NAN);
     let text = |key: &str| run[key].as_str().unwrap_or("").to_owned();
@@ -54,16 +54,12 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         let curves = [curve("upper bound", 0), curve("lower bound", 1)];
         let x = Axis { name: "iteration", logarithmic: false };
         let y = Axis { name: "distance", logarithmic: false };
-        page.picture(
-            &Curves { title: "Bounds", x, y, all: &curves },
-            "bounds",
-            "How the bounds came together",
-        )?;
+        page.picture(&Curves { title: "Bounds", x, y, all: &curves }, "bounds", "Convergence of the bounds")?;
     }
     if let Some(found) = matrix(&run["metric_matrix"]) {
         page.section("The worst metric");
         metric_heatmap(&found, &words(&run["group_names"]), "Worst metric", |heatmap| {
-            page.picture(heatmap, "metric", "The metric under which the two are farthest apart")
+            page.picture(heatmap, "metric", "The metric under which source and target are farthest apart")
         })?;
         let row = |entry: &Value| {
             let features = words(&entry["features"]);
@@ -76,7 +72,7 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         };
         let rows: Vec<Vec<String>> =
             run["explain"]["metric"].as_array().into_iter().flatten().map(row).collect();
-        page.table(&["entry", "weight", "of the cost"], &rows);
+        page.table(&["entry", "weight", "share of the cost"], &rows);
     }
     page.section("Where most of the cost is spent");
     let total = number("transport_cost");
@@ -88,6 +84,6 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         vec![name("from"), name("to"), format!("{mass:.5}"), format!("{cost:.4}"), share]
     };
     let rows: Vec<Vec<String>> = run["explain"]["flows"].as_array().into_iter().flatten().map(row).collect();
-    page.table(&["from", "to", "mass", "cost", "of the cost"], &rows);
+    page.table(&["from", "to", "mass", "cost", "share of the cost"], &rows);
     Ok(())
 }

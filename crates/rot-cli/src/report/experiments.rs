@@ -1,4 +1,4 @@
-//! The page of the paper's experiments.
+//! The report page of the paper's experiments.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::reproduce::table::tables;
 use crate::reproduce::timing::{Timing, growth};
 use crate::reproduce::{Kind, QUICK};
 
-/// Adds every experiment of a folder that has results.
+/// Adds every experiment in a folder that has results.
 pub fn add(folder: &Path, page: &mut Page) -> Result<(), Failure> {
     let fail = |path: &Path, error: std::io::Error| Failure::Input(format!("{}: {error}", path.display()));
     let mut files: Vec<PathBuf> = Vec::new();
@@ -52,7 +52,7 @@ fn name_of(path: &Path) -> String {
     path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }
 
-/// Who computed the results, and on what.
+/// The versions, machines and numbers of threads behind the results.
 fn provenance(results: &Results) -> [(&'static str, String); 3] {
     let all = |key: &str| {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -74,8 +74,8 @@ fn add_tables(
     if part.quick {
         let quick = &experiment.quick;
         page.paragraph(&format!(
-            "A reduced budget: at most {} epochs, seeds {:?}, the first option of every grid. These figures say that everything \
-             runs, and little more.",
+            "Reduced budget: at most {} epochs, seeds {:?}, the first option of every grid. These numbers show that \
+             everything runs, and little more.",
             quick.epochs, quick.seeds
         ));
     }
@@ -116,7 +116,7 @@ fn add_contours(name: &str, contours: &Contours, results: &Results, page: &mut P
     page.section(&contours.title);
     page.paragraph(&contours.differs);
     page.facts(&provenance(results));
-    page.picture(&panels, name, "Lines of equal loss over predictions of three labels")?;
+    page.picture(&panels, name, "Lines of equal loss over predictions for three labels")?;
     panels.facts().iter().for_each(|fact| page.paragraph(fact));
     Ok(())
 }
@@ -126,7 +126,7 @@ fn add_timing(name: &str, timing: &Timing, results: &Results, page: &mut Page) -
     page.paragraph(&timing.differs);
     let mut facts = vec![
         ("data", timing.data.clone()),
-        ("each figure", format!("the median of {} epochs", timing.epochs)),
+        ("each value", format!("the median of {} epochs", timing.epochs)),
     ];
     facts.extend(provenance(results));
     page.facts(&facts);
@@ -135,11 +135,11 @@ fn add_timing(name: &str, timing: &Timing, results: &Results, page: &mut Page) -
         page.picture(
             &chart.drawing(&curves),
             &format!("{name}-{}", chart.name),
-            &format!("Seconds an epoch by {}", chart.x),
+            &format!("Seconds per epoch by {}", chart.x),
         )?;
         let rows: Vec<Vec<String>> =
             curves.iter().map(|curve| vec![curve.name.clone(), growth(curve, &chart.x)]).collect();
-        page.table(&["loss", "seconds an epoch"], &rows);
+        page.table(&["loss", "seconds per epoch"], &rows);
     }
     Ok(())
 }

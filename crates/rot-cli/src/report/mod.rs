@@ -1,4 +1,4 @@
-//! `rot report`: what is in the folder of a run, as one page that needs nothing else.
+//! `rot report`: writes the contents of a run folder as one self-contained page.
 
 mod distance;
 mod experiments;
@@ -21,26 +21,26 @@ use crate::run_folder::{PAGE, RUN};
 
 /// Write a page about a run: a trained model, a distance, or the paper's experiments
 ///
-/// The page is one HTML file without scripts or pictures from elsewhere; its pictures are also written beside it, as SVG and PNG.
+/// The page is one HTML file that loads nothing from elsewhere. Its pictures are also written next to it, as SVG and PNG.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  rot train … --run runs/tags && rot report runs/tags\n  \
     rot distance before.csv after.csv --run runs/drift && rot report runs/drift\n  \
     rot reproduce table1 --data DATA --out runs/paper && rot report runs/paper")]
 pub struct Report {
-    /// The folder given to rot train --run, rot distance --run or rot reproduce --out
+    /// The folder passed to rot train --run, rot distance --run or rot reproduce --out
     #[arg(value_name = "RUN_DIR")]
     folder: PathBuf,
-    /// The page [default: RUN_DIR/report.html]
+    /// The page to write [default: RUN_DIR/report.html]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 impl Report {
-    /// Reads the folder, writes the page and its pictures.
+    /// Reads the folder and writes the page and its pictures.
     pub fn run(&self) -> Result<(), Failure> {
         if !self.folder.is_dir() {
             return Err(Failure::Input(format!(
-                "RUN_DIR must be a folder, but {} is none",
+                "RUN_DIR must be a folder, but {} is not",
                 self.folder.display()
             )));
         }
@@ -84,19 +84,19 @@ fn read_run(path: &Path) -> Result<Value, Failure> {
     serde_json::from_str(&text).map_err(|error| fail(&error))
 }
 
-/// Numbers of a list; what is no number is NaN.
+/// The numbers of a list; anything else becomes NaN.
 fn numbers(list: &Value) -> Vec<f64> {
     let number = |x: &Value| x.as_f64().unwrap_or(f64::NAN);
     list.as_array().map_or_else(Vec::new, |list| list.iter().map(number).collect())
 }
 
-/// Words of a list.
+/// The strings of a list; anything else becomes empty.
 fn words(list: &Value) -> Vec<String> {
     let word = |x: &Value| x.as_str().unwrap_or("").to_owned();
     list.as_array().map_or_else(Vec::new, |list| list.iter().map(word).collect())
 }
 
-/// A square matrix of a list of rows, if it is one.
+/// A list of rows as a square matrix, or None if it is not square.
 fn matrix(rows: &Value) -> Option<Array2<f64>> {
     let rows: Vec<Vec<f64>> = rows.as_array()?.iter().map(numbers).collect();
     let n = rows.len();

@@ -1,4 +1,4 @@
-//! The page of a trained model.
+//! The report page of a trained model.
 
 use robust_ot_learn::Scores;
 use serde_json::{Value, json};
@@ -9,22 +9,23 @@ use crate::failure::Failure;
 use crate::picture::{Axis, Curve, Curves, metric_heatmap};
 use crate::score_table::{excluded, score_lines};
 
+/// The script of the view of test rows.
 const SCRIPT: &str = include_str!("view.js");
 
-/// What the script fills.
+/// The elements that the script fills.
 const VIEW: &str = r#"<div class="view" id="view">
 <div class="controls">
-<button type="button" class="back">← back</button>
-<button type="button" class="on">on →</button>
+<button type="button" class="back">← previous</button>
+<button type="button" class="on">next →</button>
 <label><input type="checkbox"> only mistakes</label>
 <select aria-label="test row"></select>
 </div>
 <p class="says" aria-live="polite"></p>
-<svg viewBox="0 0 720 60" role="img" aria-label="Predicted mass on the left, true labels on the right, and what moves between them"></svg>
-<details class="flows"><summary>The same as a list</summary><ul></ul></details>
+<svg viewBox="0 0 720 60" role="img" aria-label="Predicted mass on the left, true labels on the right, and the mass that moves between them"></svg>
+<details class="flows"><summary>The flows as a list</summary><ul></ul></details>
 </div>"#;
 
-/// Adds everything there is to tell of a model.
+/// Adds the settings, scores, curves, metric, confusions and test rows of a model.
 pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
     let (about, labels) = (&run["about"], words(&run["labels"]));
     let text = |value: &Value| match value {
@@ -32,20 +33,20 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    page.section(&format!("A model of {} labels", labels.len()));
+    page.section(&format!("Model with {} labels", labels.len()));
     let training = &about["training"];
     let dropped = about["dropped_labels"].as_array().map_or(0, Vec::len);
     page.facts(&[
         ("loss", text(&run["loss"])),
         ("rows, features, labels", format!("{}, {}, {}", about["rows"], run["features"], labels.len())),
-        ("labels left out", if dropped > 0 { dropped.to_string() } else { String::new() }),
-        ("optimiser", text(&training["optimizer"])),
+        ("labels dropped", if dropped > 0 { dropped.to_string() } else { String::new() }),
+        ("optimizer", text(&training["optimizer"])),
         ("learning rate", text(&training["learning_rate"])),
         ("batch", text(&training["batch"])),
         ("weight decay", text(&training["weight_decay"])),
         ("seed", text(&training["seed"])),
         ("epochs", text(&about["epochs"])),
-        ("weights of epoch", text(&about["best_epoch"])),
+        ("weights from epoch", text(&about["best_epoch"])),
         ("command", text(&run["command"])),
         ("version", text(&run["version"])),
         ("machine", text(&run["machine"])),
@@ -56,8 +57,8 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         page.section("The metric between predictions and truths");
         let set = text(&run["set"]);
         page.paragraph(&format!(
-            "Between a prediction and its truth the worst metric of the set {set} is found; this is its mean over the rows below. \
-             Large entries are groups of vector features that tell predictions from truths."
+            "For each test row below, the worst metric of the set {set} between prediction and truth is computed; this is \
+             the mean. Large entries mark groups of vector features that distinguish predictions from truths."
         ));
         metric_heatmap(&found, &words(&run["groups"]), "Mean worst metric", |heatmap| {
             page.picture(heatmap, "metric", "Mean worst metric between predictions and truths")
@@ -67,8 +68,8 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
     if let Some(items) = run["items"].as_array() {
         page.section("Where the mass would have to move");
         page.paragraph(&format!(
-            "{} of {} test rows, evenly drawn and counted among those that were scored. Predicted mass is on the left, true labels are on the right; green mass is where it \
-             should be.",
+            "{} of {} test rows, evenly spaced; row numbers count the scored rows only. Predicted mass is on the left, true \
+             labels are on the right; green mass is where it should be.",
             items.len(),
             run["test_rows"]
         ));
@@ -102,18 +103,14 @@ fn add_curves(run: &Value, page: &mut Page) -> Result<(), Failure> {
     let x = || Axis { name: "epoch", logarithmic: false };
     let loss = [curve("training", "loss")];
     let y = Axis { name: "loss", logarithmic: false };
-    page.picture(
-        &Curves { title: "Loss", x: x(), y, all: &loss },
-        "loss",
-        "Mean loss of the training rows by epoch",
-    )?;
+    page.picture(&Curves { title: "Loss", x: x(), y, all: &loss }, "loss", "Mean training loss by epoch")?;
     let validation = [curve("validation", "validation_auc")];
     if !validation[0].points.is_empty() {
         let y = Axis { name: "AUC", logarithmic: false };
         page.picture(
             &Curves { title: "Validation AUC", x: x(), y, all: &validation },
             "validation",
-            "AUC of the rows held out, by epoch; the best epoch's weights are kept",
+            "AUC on the held-out rows by epoch; the weights of the best epoch are kept",
         )?;
     }
     Ok(())
@@ -121,10 +118,10 @@ fn add_curves(run: &Value, page: &mut Page) -> Result<(), Failure> {
 
 fn add_confused(confused: &Value, labels: &[String], page: &mut Page) {
     let Some(pairs) = confused.as_array().filter(|pairs| !pairs.is_empty()) else { return };
-    page.section("Labels that are confused");
+    page.section("Confused labels");
     page.paragraph(
-        "Mass that has to move from one label to another, as a mean over the rows looked at, and how far the two are apart: the \
-         distance of their vectors, 0 for the same and 1.41 for unrelated ones.",
+        "Mass that has to move from one label to another, averaged over the test rows below, and the distance between the \
+         two label vectors: 0 for identical and 1.41 for unrelated ones.",
     );
     let name = |label: &Value| {
         label.as_u64().and_then(|label| labels.get(usize::try_from(label).ok()?)).cloned().unwrap_or_default()
@@ -139,5 +136,5 @@ fn add_confused(confused: &Value, labels: &[String], page: &mut Page) {
         ]
     };
     let rows: Vec<Vec<String>> = pairs.iter().map(row).collect();
-    page.table(&["predicted", "true", "mass a row", "distance"], &rows);
+    page.table(&["predicted", "true", "mass per row", "distance"], &rows);
 }

@@ -1,4 +1,4 @@
-//! One HTML page: headings, text, tables, pictures, all in one file.
+//! An HTML page with headings, text, tables and pictures in one file.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,20 +6,21 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 use crate::picture::{Drawing, save_both, svg};
 
+/// The style sheet of every page.
 const STYLE: &str = include_str!("style.css");
 
-/// A page in the making.
+/// A page under construction.
 pub struct Page {
     folder: PathBuf,
     title: String,
     body: String,
-    /// Headings that the reader can jump to.
+    /// Section titles, listed in the table of contents.
     sections: Vec<String>,
     scripts: Vec<&'static str>,
 }
 
 impl Page {
-    /// An empty page whose pictures also go into a folder.
+    /// An empty page; its pictures are also saved to a folder.
     pub fn new(title: &str, folder: &Path) -> Self {
         Self {
             folder: folder.to_owned(),
@@ -30,29 +31,29 @@ impl Page {
         }
     }
 
-    /// Whether nothing was said yet.
+    /// Whether the page has no content yet.
     pub fn is_empty(&self) -> bool {
         self.body.is_empty()
     }
 
-    /// A heading that the list of contents shows.
+    /// Adds a heading that the table of contents lists.
     pub fn section(&mut self, title: &str) {
         let number = self.sections.len();
         self.sections.push(title.to_owned());
         let _ = write!(self.body, "\n<h2 id=\"s{number}\">{}</h2>\n", escape(title));
     }
 
-    /// A smaller heading.
+    /// Adds a smaller heading.
     pub fn heading(&mut self, title: &str) {
         let _ = write!(self.body, "\n<h3>{}</h3>\n", escape(title));
     }
 
-    /// A paragraph.
+    /// Adds a paragraph.
     pub fn paragraph(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p>{}</p>", escape(text));
     }
 
-    /// Names and values.
+    /// Adds a list of names and values, without empty values.
     pub fn facts(&mut self, facts: &[(&str, String)]) {
         self.body.push_str("<dl>\n");
         for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
@@ -61,7 +62,7 @@ impl Page {
         self.body.push_str("</dl>\n");
     }
 
-    /// A table without the columns that are empty; `yes` and `no` in a column called `within` are marked.
+    /// Adds a table without its empty columns; `yes` and `no` in a column called `within` are highlighted.
     pub fn table(&mut self, header: &[&str], rows: &[Vec<String>]) {
         self.body.push_str("<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>");
         let filled = |at: usize| rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.is_empty()));
@@ -86,11 +87,11 @@ impl Page {
         self.body.push_str("</tbody></table></div>\n");
     }
 
-    /// A picture, in the page and as files with this name.
+    /// Adds a picture to the page and saves it to files with this name.
     pub fn picture(&mut self, drawing: &impl Drawing, name: &str, caption: &str) -> Result<(), Failure> {
         save_both(drawing, &self.folder, name)?;
         let caption = escape(caption);
-        // The file's first line declares XML, which a page does not have.
+        // An HTML page must not contain the XML declaration before the <svg> element.
         let text = svg(drawing)?;
         let text = text.find("<svg").map_or(text.as_str(), |start| &text[start..]);
         let text = text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{caption}\" "), 1);
@@ -98,16 +99,16 @@ impl Page {
         Ok(())
     }
 
-    /// A part that a script fills with these data.
+    /// Adds elements that a script fills with the given data.
     pub fn view(&mut self, id: &str, data: &serde_json::Value, markup: &str, script: &'static str) {
-        // No text in the data may end the script.
+        // Text in the data must not end the script element.
         let data = data.to_string().replace('<', "\\u003c");
         let _ =
             writeln!(self.body, "{markup}\n<script type=\"application/json\" id=\"{id}\">{data}</script>");
         self.scripts.push(script);
     }
 
-    /// The whole page.
+    /// Returns the complete page.
     pub fn finish(self) -> String {
         let title = escape(&self.title);
         let mut contents = String::new();
@@ -131,7 +132,7 @@ impl Page {
     }
 }
 
-/// Text as HTML, in an element or in quotes.
+/// Escapes text for use in an HTML element or a quoted attribute.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

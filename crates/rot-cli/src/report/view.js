@@ -1,4 +1,4 @@
-// Pick a test row, see what was predicted, what is true, and which mass has to move.
+// Lets the reader pick a test row and shows its prediction, its true labels and the mass that has to move.
 (() => {
   "use strict";
   const data = JSON.parse(document.getElementById("items").textContent);
@@ -8,7 +8,7 @@
   const says = view.querySelector(".says");
   const svg = view.querySelector("svg");
   const flows = view.querySelector(".flows ul");
-  // Isolated, so that no name turns the numbers beside it around.
+  // Unicode isolates keep right-to-left names from reordering the numbers next to them.
   const name = (label) => `\u2068${data.labels[label]}\u2069`;
   const short = (label) => {
     const letters = [...data.labels[label]];
@@ -35,7 +35,7 @@
     return made;
   }
 
-  // Bars as high as their mass, one below the other; ribbons leave and reach them in order.
+  // Stacks bars whose height is their mass; ribbons attach to them in order.
   function stack(labels, x, scale, gap) {
     const bars = new Map();
     let y = 8;
@@ -88,10 +88,10 @@
     const item = data.items[Number(select.value)];
     if (!item || select.value === "") {
       svg.replaceChildren();
-      says.textContent = "There is no such row.";
+      says.textContent = "No rows to show.";
       return;
     }
-    const small = item.small > 0.0005 ? ` Not drawn: ${(100 * item.small).toFixed(1)} % in flows below 0.003.` : "";
+    const small = item.small > 0.0005 ? ` Not drawn: ${(100 * item.small).toFixed(1)} % in flows smaller than 0.003.` : "";
     says.textContent = `Row ${item.row}. True: ${item.truth.map(name).join(", ")}. ${(100 * item.stays).toFixed(1)} % of the mass is where it `
       + `should be; moving the rest costs ${item.cost.toFixed(4)}.${small}`;
     draw(item);

@@ -1,4 +1,4 @@
-//! Losses over the simplex of predictions for three labels, as lines of equal loss.
+//! Contour plots of losses over the simplex of predictions for three labels.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,21 +21,22 @@ use crate::picture::{Drawing, Drawn, colour, save_both, text};
 
 /// Steps along a side of the simplex.
 const STEPS: usize = 100;
-/// Lines of equal loss between 0 and 1.
+/// Intervals between the lines of equal loss from 0 to 1.
 const LEVELS: usize = 10;
-/// Pixels of a panel, and of its triangle.
+/// Width and height of a panel in pixels.
 const PANEL: (i32, i32) = (360, 380);
+/// Side of a panel's triangle in pixels.
 const SIDE: f64 = 280.0;
-/// No entropy to speak of: the loss itself.
+/// Entropy of the losses, too small to change them.
 const ENTROPY: f64 = 1e-30;
 
-/// What the file says.
+/// The contents of an experiment file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contours {
     pub title: String,
     vectors: String,
-    /// The last one is true.
+    /// The last label is the true one.
     labels: [String; 3],
     pub differs: String,
     panel: Vec<Panel>,
@@ -59,13 +60,13 @@ struct PanelLine {
 type Grid = Array2<f64>;
 
 impl Contours {
-    /// Evaluates all panels, and draws them as SVG and PNG.
+    /// Evaluates the panels that have no result yet and draws all of them as SVG and PNG.
     pub fn run(&self, name: &str, data: &Path, out: &Path) -> Result<(), Failure> {
         let path = PathBuf::from(self.vectors.replace("{data}", &data.display().to_string()));
         let LabelVectors { mut vectors, missing } = LabelVectors::read(&path, &self.labels)?;
         if let Some(&label) = missing.first() {
             return Err(Failure::Input(format!(
-                "{}: must have '{}', but has not",
+                "{}: must have a vector for '{}', but has none",
                 path.display(),
                 self.labels[label]
             )));
@@ -95,7 +96,7 @@ impl Contours {
         Ok(())
     }
 
-    /// The panels, once all of them are there.
+    /// All panels, or None if one has no result yet.
     pub fn panels(&self, results: &Results) -> Option<Panels<'_>> {
         let grid = |panel: &Panel| -> Option<Grid> {
             let rows = results.get(&panel.options)?["loss"].as_array()?;
@@ -117,14 +118,15 @@ pub struct Panels<'a> {
 }
 
 impl Panels<'_> {
-    /// What is seen, in words.
+    /// One sentence per panel.
     pub fn facts(&self) -> Vec<String> {
         let [near, far, truth] = &self.contours.labels;
         let fact = |(panel, grid): (&Panel, &Grid)| {
             let (first, second) = (grid[[STEPS, 0]], grid[[0, STEPS]]);
             let bend = grid[[STEPS / 2, STEPS / 2]] - 0.5 * (first + second);
             format!(
-                "{}: {near} for {truth} costs {:.3} of {far} for {truth}; halfway between, {bend:+.3} off a straight line",
+                "{}: predicting {near} for {truth} costs {:.3} times as much as {far}; halfway between, the loss is \
+                 {bend:+.3} off a straight line",
                 panel.name,
                 first / second
             )
@@ -143,7 +145,7 @@ impl Drawing for Panels<'_> {
         for (at, (panel, grid)) in panels.iter().zip(&self.grids).enumerate() {
             let corner = (PANEL.0 * at as i32, 0);
             let place = |x: f64, y: f64| {
-                // The true label on top, the others left and right.
+                // The true label is on top, the others are left and right.
                 let (right, up) = (0.5 * (1.0 - x - y) + y, (1.0 - x - y) * 0.75_f64.sqrt());
                 let (left, bottom) = (0.5 * (f64::from(PANEL.0) - SIDE), f64::from(PANEL.1) - 60.0);
                 (corner.0 + (left + SIDE * right) as i32, (bottom - SIDE * up) as i32)
@@ -187,12 +189,12 @@ impl Panel {
             (0..=STEPS).flat_map(|i| (0..=STEPS - i).map(move |j| (i, j))).collect();
         let predictions = Array2::from_shape_fn((places.len(), 3), |(row, label)| {
             let (i, j) = places[row];
-            // A logarithm of zero is not a number that can be had; this is as good as zero.
+            // ln 0 is not finite; the smallest positive number stands in for zero.
             part([i, j, STEPS - i - j][label]).max(f64::MIN_POSITIVE).ln()
         });
         let targets = Targets::new(3, places.iter().map(|_| [2]))?;
         let found = loss.loss_gradient(predictions.view(), &targets)?.losses;
-        // ds and features have a constant part; the truth costs nothing.
+        // The losses of ds and features contain a constant. It is subtracted, so that the true label costs nothing.
         let least = found[0];
         let largest = found.iter().fold(0.0_f64, |top, x| top.max(x - least));
         let mut grid = Array2::from_elem((STEPS + 1, STEPS + 1), 0.0);
@@ -216,7 +218,7 @@ fn triangles() -> impl Iterator<Item = [(usize, usize); 3]> {
     })
 }
 
-/// Where a level crosses a triangle: two points on its sides.
+/// The two points where a level crosses the sides of a triangle, if it does.
 fn crossing(grid: &Grid, triangle: [(usize, usize); 3], level: f64) -> Option<((f64, f64), (f64, f64))> {
     let mut points = Vec::new();
     for (p, q) in [(0, 1), (1, 2), (2, 0)] {

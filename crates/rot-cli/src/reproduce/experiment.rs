@@ -1,4 +1,4 @@
-//! An experiment as its file says it: data, rows, protocols, and the figures to stand beside ours.
+//! The contents of an experiment file: data, rows, protocols and the published scores to compare with.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::failure::Failure;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Experiment {
     pub title: String,
-    /// How far from a published AUC ours may be to count as near.
+    /// The largest difference from a published AUC that counts as near.
     pub band: f64,
-    /// The option whose value the seeds are, `seed` if nothing is said.
+    /// The option that the seeds set, `seed` by default.
     #[serde(default = "seed")]
     pub varies: String,
-    /// By protocol.
+    /// Seeds by protocol.
     pub seeds: BTreeMap<String, Vec<u64>>,
     pub quick: Quick,
     /// Options of `rot train` by protocol.
@@ -38,34 +38,34 @@ pub struct Quick {
     pub seeds: Vec<u64>,
 }
 
-/// What models are trained on.
+/// A data set.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Data {
     pub name: String,
-    /// Of `rot train`, with `{data}` for the folder.
+    /// Options of `rot train`, with `{data}` for the data folder.
     pub options: String,
-    /// What is not as in the paper.
+    /// How the data differ from the paper's.
     pub differs: String,
-    /// More of them, by protocol.
+    /// Additional options by protocol.
     #[serde(default)]
     pub protocol_options: BTreeMap<String, String>,
-    /// The length that rows are scaled to, by protocol; as they are where nothing is said.
+    /// The length that rows are scaled to, by protocol; no scaling by default.
     #[serde(default)]
     pub row_length: BTreeMap<String, f64>,
-    /// Epochs by protocol, where they are not the protocol's own.
+    /// Epochs by protocol, which override the protocol's own.
     #[serde(default)]
     pub epochs: BTreeMap<String, usize>,
-    /// Seeds by protocol, where they are not the experiment's.
+    /// Seeds by protocol, which override the experiment's.
     #[serde(default)]
     pub seeds: BTreeMap<String, Vec<u64>>,
-    /// How many of the seeds are used to choose from a grid, where it is not all of them.
+    /// The number of seeds used to choose from a grid; all by default.
     #[serde(default)]
     pub tuning_seeds: Option<usize>,
 }
 
 impl Data {
-    /// What is not as in the paper, and the scale of the rows, which the paper does not tell.
+    /// How the data differ from the paper's, and the row length, which the paper does not state.
     pub fn differs(&self, protocol: &str) -> String {
         let scale = self.row_length.get(protocol);
         let scale = scale.map_or_else(String::new, |length| format!(" Rows are scaled to length {length}."));
@@ -85,21 +85,21 @@ impl Data {
     }
 }
 
-/// A model.
+/// A row of the table: one model.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
     pub name: String,
-    /// Of `rot train`.
+    /// Options of `rot train`.
     pub options: String,
     pub protocols: Vec<String>,
-    /// The paper's figures, by data.
+    /// The paper's scores by data set.
     #[serde(default)]
     pub published: BTreeMap<String, Figures>,
-    /// Epochs by data, where a row is too slow for those of the others.
+    /// Epochs by data set, for a row that is too slow for the usual number.
     #[serde(default)]
     pub epochs: BTreeMap<String, usize>,
-    /// Options to choose from by validation; each costs a run.
+    /// Options to choose from by validation; each costs a run per tuning seed.
     #[serde(default)]
     pub grid: Vec<String>,
 }
@@ -115,7 +115,7 @@ pub struct Figures {
     pub sd: Option<f64>,
 }
 
-/// Which part of an experiment is run.
+/// The part of an experiment to run.
 #[derive(Debug, Clone, Default)]
 pub struct Part {
     pub sets: Vec<String>,
@@ -136,24 +136,24 @@ pub struct Cell<'a> {
     pub protocol: &'a str,
     pub row: &'a Row,
     pub seeds: &'a [u64],
-    /// Options to choose from by validation; an only one is not chosen.
+    /// Options to choose from by validation; a single one is used without a choice.
     pub variants: Vec<&'a str>,
-    /// The seeds to choose by.
+    /// The seeds used for the choice.
     pub tuning_seeds: &'a [u64],
-    /// Options but for variant and seed.
+    /// The options without variant and seed.
     options: Vec<String>,
     varies: &'a str,
 }
 
 impl Cell<'_> {
-    /// The options of `rot train` for one run, with `{data}` for the folder.
+    /// The options of `rot train` for one run, with `{data}` for the data folder.
     pub fn options(&self, variant: &str, seed: u64) -> String {
         let parts = self.options.iter().map(String::as_str).chain([variant]);
         let words: Vec<&str> = parts.flat_map(str::split_whitespace).collect();
         format!("{} --{} {seed}", words.join(" "), self.varies)
     }
 
-    /// How many models are trained.
+    /// The number of models to train.
     pub fn runs(&self) -> usize {
         match self.variants.len() {
             1 => self.seeds.len(),
@@ -163,12 +163,12 @@ impl Cell<'_> {
 }
 
 impl Experiment {
-    /// Refuses what would go wrong after hours: options that are none, names that are no names of files.
+    /// Rejects, before hours of training, invalid options and names that cannot be part of file names.
     pub fn check(&self, part: &Part) -> Result<(), Failure> {
         let names = self.data.iter().map(|data| &data.name).chain(self.protocols.keys());
         if let Some(name) = names.into_iter().find(|name| name.is_empty() || name.contains(['/', '\\'])) {
             return Err(Failure::Input(format!(
-                "names of data and protocols must be without /, but one is '{name}'"
+                "names of data sets and protocols must be non-empty and without / or \\, but one is '{name}'"
             )));
         }
         if let Some(data) = self.data.iter().find(|data| data.tuning_seeds == Some(0)) {
@@ -182,7 +182,7 @@ impl Experiment {
             let known: Vec<&str> = self.data.iter().map(|data| data.name.as_str()).collect();
             let protocols: Vec<&str> = self.protocols.keys().map(String::as_str).collect();
             return Err(Failure::Input(format!(
-                "--sets and --protocols must be some of {} and of {} that go together, but none of '{}' does",
+                "--sets (of {}) and --protocols (of {}) must select at least one row, but no row of '{}' matches",
                 known.join(", "),
                 protocols.join(", "),
                 self.title
@@ -196,7 +196,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// All lines of a part, data set by data set.
+    /// All lines of a part, grouped by data set.
     pub fn cells(&self, part: &Part) -> Vec<Cell<'_>> {
         let mut cells = Vec::new();
         for data in self.data.iter().filter(|data| Part::has(&part.sets, &data.name)) {
@@ -205,7 +205,7 @@ impl Experiment {
             {
                 let rows = self.row.iter().filter(|row| row.protocols.contains(protocol));
                 let of_rows = rows.map(|row| self.cell(data, (protocol, common), row, part.quick));
-                // A protocol without seeds is not for these data.
+                // A protocol without seeds does not apply to this data set.
                 cells.extend(of_rows.filter(|cell| !cell.seeds.is_empty()));
             }
         }

@@ -1,4 +1,4 @@
-//! Results as JSON lines: each is written when it is there, and none is computed twice.
+//! Results as JSON lines. Each is written as soon as it is computed, and none is computed twice.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// Results by what was asked.
+/// Results by key, which contains the options of the run.
 #[derive(Debug, Default)]
 pub struct Results(BTreeMap<String, Value>);
 
 impl Results {
-    /// Reads a file, if there is one. A last line that is not whole is left out.
+    /// Reads a file if it exists. An incomplete last line is ignored.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let mut found = Self::default();
         for (at, line) in whole_lines(path)?.lines().enumerate() {
@@ -28,18 +28,18 @@ impl Results {
         Ok(found)
     }
 
-    /// What came of this, if it is there.
+    /// The result with this key, if any.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.0.get(key)
     }
 
-    /// All of them.
+    /// All results.
     pub fn all(&self) -> impl Iterator<Item = &Value> {
         self.0.values()
     }
 }
 
-/// A file of results that grows.
+/// A file to which results are appended.
 #[derive(Debug)]
 pub struct Lines {
     path: PathBuf,
@@ -48,7 +48,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Opens or begins a file. A last line that was cut short by a crash is dropped.
+    /// Opens or creates a file. A last line that a crash cut short is dropped.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let results = Results::read(path)?;
         let whole = whole_lines(path)?.len();
@@ -57,7 +57,7 @@ impl Lines {
         Ok(Self { path: path.to_owned(), file, results })
     }
 
-    /// Keeps a result.
+    /// Appends a result.
     pub fn put(&mut self, key: &str, mut value: Value) -> Result<(), Failure> {
         value["key"] = key.into();
         writeln!(self.file, "{value}").map_err(about(&self.path))?;
@@ -71,10 +71,10 @@ fn about(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
     move |error| Failure::Other(format!("{}: {error}", path.display()))
 }
 
-/// The lines of a file that are whole.
+/// The complete lines of a file.
 fn whole_lines(path: &Path) -> Result<String, Failure> {
     let mut bytes = if path.exists() { fs::read(path).map_err(about(path))? } else { Vec::new() };
-    // What a crash cut short may end within a letter.
+    // A crash may cut the last line within a UTF-8 character.
     bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
     String::from_utf8(bytes).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }

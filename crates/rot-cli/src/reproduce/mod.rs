@@ -1,4 +1,4 @@
-//! `rot reproduce`: the paper's tables and figures on real data, with ours beside the published.
+//! `rot reproduce`: runs the paper's experiments on real data and compares the results with the published ones.
 
 pub mod contours;
 pub mod experiment;
@@ -29,30 +29,30 @@ use crate::output::{make_folder, write_failure};
 use crate::parse::parsed;
 use crate::signal::interrupt;
 
-/// How the scale of the tag sets' rows was chosen. It is not one of the paper's experiments, so `all` leaves it out.
+/// The experiment that chose the row length of the tag sets. It is not in the paper, so `all` leaves it out.
 const SCALE: &str = "scale";
 
-/// The tables of trained models that are shipped.
+/// The built-in tables of trained models.
 const TABLES: [(&str, &str); 3] = [
     (SCALE, include_str!("../../experiments/scale.toml")),
     ("table1", include_str!("../../experiments/table1.toml")),
     ("table2", include_str!("../../experiments/table2.toml")),
 ];
 
-/// The table of texts, and the pictures.
+/// The built-in figures, and the table of movie scripts.
 const OTHERS: [(&str, &str); 3] = [
     ("figure1", include_str!("../../experiments/figure1.toml")),
     ("figure2", include_str!("../../experiments/figure2.toml")),
     ("movies", include_str!("../../experiments/movies.toml")),
 ];
 
-/// What the names of experiments with a reduced budget end in.
+/// The suffix of the names of experiments with a reduced budget.
 pub const QUICK: &str = "-quick";
 
-/// Run the paper's experiments and show ours beside the published figures
+/// Run the paper's experiments and compare the results with the published ones
 ///
-/// Each is a file that says what is run: data, losses, groups, seeds, and the figures to compare with. What is done is kept
-/// as JSON lines in --out, and the same command goes on where it was interrupted.
+/// Each experiment is a file that lists data, losses, groups, seeds and the published results. Finished runs are kept as
+/// JSON lines in --out; after an interruption, the same command continues from there.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  rot reproduce table1 --data DATA --out runs --sets mnist --protocols paper\n  \
@@ -60,13 +60,13 @@ pub const QUICK: &str = "-quick";
     rot reproduce my-own.toml --data DATA --out runs"
 )]
 pub struct Reproduce {
-    /// table1, table2, figure1, figure2, movies, all of these, scale, or files of your own in the same form
+    /// table1, table2, figure1, figure2, movies, all (these five), scale, or your own files in the same format
     #[arg(required = true, value_name = "NAME|FILE")]
     names: Vec<String>,
     /// The folder with the data
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The folder for results, made if it is not there
+    /// The folder for the results, created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Only these data sets, separated by commas
@@ -75,10 +75,11 @@ pub struct Reproduce {
     /// Only these protocols, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     protocols: Vec<String>,
-    /// Fewer epochs, seeds and variants, as the files of tables say, and the ends of curves: to see that everything runs
+    /// Check that everything runs: the reduced epochs and seeds of the table files, one variant per row, and only the ends
+    /// of curves
     #[arg(long)]
     quick: bool,
-    /// Threads to use [default: all cores]
+    /// Number of threads [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Where to train: auto, cpu, cuda or cuda:N. The figures of the documentation are the processor's, but for the tag sets
@@ -87,7 +88,7 @@ pub struct Reproduce {
 }
 
 impl Reproduce {
-    /// Runs one experiment after the other.
+    /// Runs the experiments one after another.
     pub fn run(&self) -> Result<(), Failure> {
         self.threads.map_or(Ok(()), set_threads)?;
         let known = || TABLES.iter().chain(&OTHERS);
@@ -104,7 +105,7 @@ impl Reproduce {
         let experiments = experiments.collect::<Result<Vec<_>, Failure>>()?;
         if !self.data.is_dir() {
             return Err(Failure::Input(format!(
-                "--data must be a folder, but {} is none",
+                "--data must be a folder, but {} is not",
                 self.data.display()
             )));
         }
@@ -113,17 +114,17 @@ impl Reproduce {
             match experiment {
                 Kind::Training(experiment) => experiment.check(&part)?,
                 _ if self.sets.is_empty() && self.protocols.is_empty() => {}
-                _ => say!("rot: note: {name} is run whole; --sets and --protocols are for tables"),
+                _ => say!("rot: note: {name} is run in full; --sets and --protocols apply only to tables"),
             }
         }
         make_folder("--out", &self.out)?;
         let interrupt = interrupt();
         let folders = (self.data.as_path(), self.out.as_path());
         for ((name, _, text), (_, experiment)) in texts.iter().zip(&experiments) {
-            // Another budget gives other results, which are kept apart.
+            // Results of a reduced budget are kept separately.
             let quick = self.quick && matches!(experiment, Kind::Training(_) | Kind::Timing(_));
             let name = &if quick { format!("{name}{QUICK}") } else { name.clone() };
-            // What was asked stays beside what came of it, for `rot report`.
+            // The experiment is stored next to its results, for `rot report`.
             write_whole(&self.out.join(format!("{name}.toml")), |file| file.write_all(text.as_bytes()))
                 .map_err(write_failure)?;
             match experiment {
@@ -142,7 +143,7 @@ impl Reproduce {
     }
 }
 
-/// What a file asks for.
+/// An experiment of any kind.
 pub enum Kind {
     Training(Experiment),
     Movies(Movies),
@@ -151,7 +152,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Told by what the file has.
+    /// Parses an experiment file, whose keys determine the kind.
     pub fn of(place: &str, text: &str) -> Result<Self, Failure> {
         let table: toml::Table = parse(text, place)?;
         if table.contains_key("films") {
@@ -168,7 +169,7 @@ impl Kind {
     }
 }
 
-/// What the experiment in a file is called, where it is, and its text.
+/// Reads an experiment file. Returns the name of the experiment, the path and the text.
 fn read(path: &Path) -> Result<(String, String, String), Failure> {
     if !path.exists() {
         let known: Vec<&str> = TABLES.iter().chain(&OTHERS).map(|(name, _)| *name).collect();
@@ -180,13 +181,13 @@ fn read(path: &Path) -> Result<(String, String, String), Failure> {
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     if name.ends_with(QUICK) {
         return Err(Failure::Input(format!(
-            "FILE must not end in {QUICK}, which is for results, but is {name}"
+            "FILE must not end in {QUICK}, which is reserved for results, but is {name}"
         )));
     }
     Ok((name, path.display().to_string(), text))
 }
 
-/// An experiment from its text.
+/// Parses the text of an experiment file.
 fn parse<T: DeserializeOwned>(text: &str, place: &str) -> Result<T, Failure> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
@@ -194,7 +195,7 @@ fn parse<T: DeserializeOwned>(text: &str, place: &str) -> Result<T, Failure> {
     })
 }
 
-/// How far an experiment is, on standard error.
+/// A progress bar on standard error.
 struct Progress(ProgressBar);
 
 impl Progress {

@@ -1,4 +1,4 @@
-//! Distances among texts: ours beside the published, each column divided by its maximum.
+//! Distances among texts, compared with the published ones; each column is divided by its maximum.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ use crate::options::SolverOptions;
 use crate::output::{TABLE_STYLE, write_failure};
 use crate::picture::{Heatmap, save_both};
 
-/// What the file says.
+/// The contents of an experiment file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Movies {
@@ -45,7 +45,7 @@ struct Film {
 #[serde(deny_unknown_fields)]
 pub struct Method {
     pub name: String,
-    /// Of `rot distance`.
+    /// Options of `rot distance`.
     pub options: String,
     published: Vec<Vec<f64>>,
 }
@@ -61,19 +61,19 @@ struct MethodLine {
 }
 
 impl Movies {
-    /// Refuses published tables that are not as large as ours.
+    /// Rejects published tables without one row and one column per film.
     pub fn check(&self) -> Result<(), Failure> {
         let n = self.films.len();
         let whole = |table: &Vec<Vec<f64>>| table.len() == n && table.iter().all(|row| row.len() == n);
         match self.method.iter().find(|method| !whole(&method.published)) {
             None => Ok(()),
             Some(Method { name, .. }) => Err(Failure::Input(format!(
-                "published of {name} must be {n} × {n}, as the films are, but is not"
+                "the published table of {name} must be {n} × {n}, one row and column per film, but is not"
             ))),
         }
     }
 
-    /// Solves the pairs that are not there yet, then writes and prints the tables.
+    /// Solves the pairs that have no result yet, then writes and prints the tables.
     pub fn run(&self, name: &str, data: &Path, out: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
         let place = |text: &str| PathBuf::from(text.replace("{data}", &data.display().to_string()));
         let files: Vec<PathBuf> = self.films.iter().map(|film| place(&film.file)).collect();
@@ -106,7 +106,7 @@ impl Movies {
         Ok(())
     }
 
-    /// The tables of the methods whose pairs are all there.
+    /// The tables of the methods whose pairs are all solved.
     pub fn tables(&self, results: &Results) -> Vec<FilmTable<'_>> {
         let names: Vec<String> = self.films.iter().map(|film| film.name.clone()).collect();
         let table = |method| -> Option<FilmTable> {
@@ -130,7 +130,7 @@ impl Movies {
 }
 
 impl Film {
-    /// The file's name without folder and ending.
+    /// The file name without folder and extension.
     fn label(&self) -> String {
         Path::new(&self.file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
     }
@@ -140,13 +140,13 @@ fn key(method: &Method, source: &str, target: &str) -> String {
     format!("{source} {target} {}", method.options)
 }
 
-/// What a method finds.
+/// The distances of one method.
 pub struct FilmTable<'a> {
     pub method: &'a Method,
     names: Vec<String>,
     /// Each column divided by its maximum.
     ours: Array2<f64>,
-    /// The largest.
+    /// The largest relative gap.
     gap: f64,
     seconds: f64,
     title: String,
@@ -170,9 +170,9 @@ impl Method {
         let problem = metric.problem(&source.measure, &target.measure, &grouping)?;
         let solution: Solution = problem.solve_in(&mut Workspace::default(), &settings, interrupt)?;
         if solution.status == Status::Interrupted {
-            return Err(Failure::Interrupted("interrupted; the same command goes on from here".into()));
+            return Err(Failure::Interrupted("interrupted; the same command continues from here".into()));
         }
-        // Without the entropy of the plan, which grows with the length of the texts and is no part of their distance.
+        // The distance excludes the entropy of the plan, which grows with the length of the texts.
         let value = json!({
             "source": source.label(), "target": target.label(), "method": self.name, "options": self.options,
             "distance": solution.unregularised_value, "value": solution.value, "lower_bound": solution.lower_bound,
@@ -184,7 +184,7 @@ impl Method {
 }
 
 impl FilmTable<'_> {
-    /// What the table says in words.
+    /// A summary of the table in words.
     pub fn facts(&self) -> String {
         let Self { method, names, ours, gap, seconds, .. } = self;
         let n = names.len();
@@ -211,22 +211,22 @@ impl FilmTable<'_> {
         )
     }
 
-    /// As a picture.
+    /// The table as a heatmap.
     pub fn heatmap(&self) -> Heatmap<'_> {
         Heatmap { matrix: &self.ours, labels: &self.names, title: &self.title, plain_diagonal: true }
     }
 
-    /// What to call the picture.
+    /// The file name of the heatmap.
     pub fn file_name(&self) -> String {
         self.method.name.replace([' ', '='], "-")
     }
 
-    /// What the columns are.
+    /// The column names.
     pub fn header(&self) -> Vec<&str> {
         std::iter::once("ours / published").chain(self.names.iter().map(String::as_str)).collect()
     }
 
-    /// Ours / published.
+    /// The cells, as our value / published value.
     pub fn cells(&self) -> Vec<Vec<String>> {
         let Self { ours, names, method, .. } = self;
         let row = |i: usize| {

@@ -1,4 +1,4 @@
-//! Tables of ours beside the published.
+//! Tables of our scores next to the published ones.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{TABLE_STYLE, write_failure};
 use crate::picture::{Dot, Dots, save_both};
 
-/// Over seeds.
+/// Mean and standard deviation over seeds.
 #[derive(Debug, Clone, Copy)]
 struct Spread {
     mean: f64,
@@ -34,7 +34,7 @@ pub struct Line {
     seconds: f64,
     epochs: Spread,
     published: Option<Figures>,
-    /// Runs that there are, and that there should be.
+    /// The number of finished runs and of all runs.
     runs: (usize, usize),
 }
 
@@ -72,7 +72,7 @@ pub fn show(
     Ok(())
 }
 
-/// The tables that there are results for.
+/// The tables that have results.
 pub fn tables<'a>(experiment: &'a Experiment, part: &Part, results: &Results) -> Vec<DataTable<'a>> {
     let mut tables: Vec<DataTable> = Vec::new();
     for cell in experiment.cells(part) {
@@ -94,17 +94,17 @@ pub fn tables<'a>(experiment: &'a Experiment, part: &Part, results: &Results) ->
 }
 
 impl DataTable<'_> {
-    /// What it is a table of.
+    /// The title: data set and protocol.
     pub fn title(&self) -> String {
         format!("{}, protocol {}", self.data.name, self.protocol)
     }
 
-    /// What is not as in the paper.
+    /// How the data differ from the paper's.
     pub fn differs(&self) -> String {
         self.data.differs(self.protocol)
     }
 
-    /// What its columns are.
+    /// The column names.
     pub fn header(&self) -> Vec<String> {
         let within = format!("within {}", self.band);
         let names =
@@ -112,12 +112,12 @@ impl DataTable<'_> {
         names.into_iter().chain(["s per epoch", "epochs", "seeds"]).map(str::to_owned).collect()
     }
 
-    /// Its fields as text.
+    /// The cells as text.
     pub fn cells(&self) -> Vec<Vec<String>> {
         self.lines.iter().map(|line| line.cells(self.band)).collect()
     }
 
-    /// Its scores as a picture.
+    /// The AUCs as a dot plot.
     pub fn dots(&self) -> Vec<Dot> {
         let dot = |line: &Line| Dot {
             name: line.name.clone(),
@@ -129,12 +129,12 @@ impl DataTable<'_> {
     }
 }
 
-/// The results of a variant, for those of the seeds that are there.
+/// The results of a variant for those seeds that are finished.
 fn values<'a>(cell: &Cell, variant: &str, seeds: &[u64], results: &'a Results) -> Vec<&'a Value> {
     seeds.iter().filter_map(|&seed| results.get(&cell.options(variant, seed))).collect()
 }
 
-/// The variant with the best mean validation AUC over the seeds to choose by.
+/// The variant with the best mean validation AUC over the tuning seeds.
 pub fn chosen<'a>(cell: &Cell<'a>, results: &Results) -> Option<&'a str> {
     let score = |variant: &str| {
         let found = values(cell, variant, cell.tuning_seeds, results);
@@ -142,11 +142,11 @@ pub fn chosen<'a>(cell: &Cell<'a>, results: &Results) -> Option<&'a str> {
     };
     let tried = cell.variants.iter().copied();
     let tried = tried.filter(|variant| !values(cell, variant, cell.seeds, results).is_empty());
-    // The first of equals.
+    // Ties go to the first variant.
     tried.rev().max_by(|x, y| score(x).total_cmp(&score(y)))
 }
 
-/// Runs of the grid and of the chosen variant that are there.
+/// The number of finished runs of the grid and of the chosen variant.
 fn runs_there(cell: &Cell, chosen: &str, results: &Results) -> usize {
     let rest = &cell.seeds[cell.tuning_seeds.len()..];
     let tuned = cell.variants.iter().map(|variant| values(cell, variant, cell.tuning_seeds, results).len());

@@ -1,4 +1,4 @@
-//! Seconds an epoch as something grows.
+//! Seconds per epoch as a parameter grows.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,15 +16,15 @@ use crate::machine::machine;
 use crate::picture::{Axis, Curve, Curves, save_both};
 use crate::train::median_seconds;
 
-/// What the file says.
+/// The contents of an experiment file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
     pub title: String,
     pub differs: String,
-    /// Each figure is the median of so many.
+    /// The number of epochs per measurement, whose median is reported.
     pub epochs: usize,
-    /// Options of `rot train`, with `{data}` for the folder.
+    /// Options of `rot train`, with `{data}` for the data folder.
     pub data: String,
     pub chart: Vec<Chart>,
 }
@@ -33,7 +33,7 @@ pub struct Timing {
 #[serde(deny_unknown_fields)]
 pub struct Chart {
     pub name: String,
-    /// What grows.
+    /// The name of the parameter that grows.
     pub x: String,
     values: Vec<u32>,
     series: Vec<Series>,
@@ -43,12 +43,12 @@ pub struct Chart {
 #[serde(deny_unknown_fields)]
 struct Series {
     name: String,
-    /// Of `rot train`, with `{x}` for the value.
+    /// Options of `rot train`, with `{x}` for the value.
     options: String,
 }
 
 impl Timing {
-    /// The same with the ends of every curve only, an epoch each.
+    /// The same experiment with only the ends of every curve and one epoch each.
     pub fn quick(mut self) -> Self {
         self.epochs = 1;
         for chart in &mut self.chart {
@@ -63,7 +63,7 @@ impl Timing {
         self
     }
 
-    /// Measures what is not there yet, prints and draws.
+    /// Measures the missing points, then prints and draws the curves.
     pub fn run(
         &self,
         name: &str,
@@ -114,7 +114,7 @@ impl Timing {
         format!("{} {own} --epochs {}", self.data, self.epochs)
     }
 
-    /// What was measured, a curve for each loss.
+    /// The measurements of a chart, one curve per series.
     pub fn curves(&self, chart: &Chart, results: &Results) -> Vec<Curve> {
         let curve = |series: &Series| {
             let point = |&x: &u32| {
@@ -128,10 +128,10 @@ impl Timing {
 }
 
 impl Chart {
-    /// On logarithmic scales, where powers are straight lines.
+    /// The chart on logarithmic scales, where powers are straight lines.
     pub fn drawing<'a>(&'a self, curves: &'a [Curve]) -> Curves<'a> {
         Curves {
-            title: "Seconds an epoch",
+            title: "Seconds per epoch",
             x: Axis { name: &self.x, logarithmic: true },
             y: Axis { name: "seconds", logarithmic: true },
             all: curves,
@@ -139,12 +139,14 @@ impl Chart {
     }
 }
 
-/// The measured seconds, and the power that they grow with over the upper part of the curve.
+/// The measured seconds, and the exponent of their growth over the upper part of the curve.
 pub fn growth(curve: &Curve, x: &str) -> String {
     let seconds: Vec<String> = curve.points.iter().map(|(x, y)| format!("{y:.4} s at {x}")).collect();
     let half = &curve.points[(curve.points.len() / 2).saturating_sub(1)..];
     let power = match half {
-        [first, .., last] => format!("; grows with {x} to the power {:.2} at the end", slope(*first, *last)),
+        [first, .., last] => {
+            format!("; grows as {x} to the power {:.2} at the upper end", slope(*first, *last))
+        }
         _ => String::new(),
     };
     seconds.join(", ") + &power

@@ -1,4 +1,4 @@
-//! The runs of a table: each is a `rot train` that anyone can repeat.
+//! The runs of a table: each is a `rot train` command that can be repeated alone.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::machine::machine;
 use crate::train::{Outcome, Train, median_seconds};
 use crate::training_progress::TrainingProgress;
 
-/// `rot train` as a line of text.
+/// The options of `rot train` on one line.
 #[derive(Debug, Parser)]
 #[command(name = "rot train", no_binary_name = true)]
 struct TrainLine {
@@ -24,7 +24,7 @@ struct TrainLine {
     train: Train,
 }
 
-/// The command of a run.
+/// Parses the options of a run.
 pub fn parse_options(options: &str, data: &str) -> Result<Train, Failure> {
     let words = options.split_whitespace().map(|word| word.replace("{data}", data));
     Ok(TrainLine::try_parse_from(words)?.train)
@@ -42,14 +42,14 @@ pub fn train(
     command.set_device(device);
     command.outcome(interrupt, &mut TrainingProgress::Silent).map_err(|failure| match failure {
         Failure::Interrupted(_) => {
-            Failure::Interrupted(format!("interrupted; the same command goes on from {}", out.display()))
+            Failure::Interrupted(format!("interrupted; the same command continues from {}", out.display()))
         }
         Failure::Input(message) => Failure::Input(format!("{what}: {message}")),
         other => other,
     })
 }
 
-/// Runs what is not there yet, then writes and prints the tables.
+/// Trains the missing models, then writes and prints the tables.
 pub fn run(
     name: &str,
     experiment: &Experiment,

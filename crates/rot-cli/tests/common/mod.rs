@@ -1,4 +1,4 @@
-//! The real binary in a scratch folder.
+//! Runs the real binary in a scratch folder.
 
 use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
@@ -6,12 +6,12 @@ use std::process::{Child, Output, Stdio};
 use assert_cmd::Command;
 use tempfile::TempDir;
 
-/// A folder with files in it, and `rot` run there.
+/// A temporary folder in which `rot` runs.
 pub struct Scratch(TempDir);
 
 #[allow(dead_code, reason = "not every test binary uses every helper")]
 impl Scratch {
-    /// Two small clouds, `a.csv` and `b.csv`.
+    /// Creates the folder with two small clouds, `a.csv` and `b.csv`.
     pub fn new() -> Self {
         let scratch = Self(tempfile::tempdir().unwrap());
         scratch.write("a.csv", "0,0\n1,0\n0,1\n");
@@ -41,7 +41,7 @@ impl Scratch {
             .unwrap()
     }
 
-    /// A command that goes on by itself, with its standard output to be read or dropped.
+    /// Starts a command in the background; its standard output can be read or dropped.
     pub fn spawn(&self, line: &str) -> Child {
         std::process::Command::new(env!("CARGO_BIN_EXE_rot"))
             .current_dir(self.0.path())
@@ -66,12 +66,12 @@ impl Scratch {
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("rot {line} --json: {error}: {out}"))
     }
 
-    /// The message of a command that must be refused: one line, exit code 2, nothing on standard output.
+    /// The message of a command that must be rejected: one line, exit code 2, nothing on standard output.
     pub fn refusal(&self, line: &str) -> String {
         let output = self.run(line);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "rot {line}: {error}");
-        assert!(output.stdout.is_empty(), "rot {line} printed something");
+        assert!(output.stdout.is_empty(), "rot {line} wrote to standard output");
         let complaints: Vec<_> = error.lines().filter(|line| !line.starts_with("rot: note:")).collect();
         assert_eq!(complaints.len(), 1, "rot {line}: {error}");
         assert!(!error.contains("panicked"), "rot {line}: {error}");
