@@ -35,14 +35,14 @@ def marginal_error(plan, a, b):
 
 
 def pot(method):
-    def solve(cost, regularisation, tolerance):
+    def solve(cost, regularization, tolerance):
         import ot
 
         cost = np.load(cost)
         a, b = (np.full(size, 1 / size) for size in cost.shape)
         # POT stops on an L2 norm.
         threshold = tolerance / np.sqrt(len(b))
-        work = lambda: ot.sinkhorn(a, b, cost, regularisation, method, 10**7, threshold, warn=False)  # noqa: E731
+        work = lambda: ot.sinkhorn(a, b, cost, regularization, method, 10**7, threshold, warn=False)  # noqa: E731
         plan, seconds = timed(work)
         return {"seconds": seconds, "error": marginal_error(plan, a, b)}
 
@@ -50,7 +50,7 @@ def pot(method):
 
 
 def ott(lse):
-    def solve(cost, regularisation, tolerance):
+    def solve(cost, regularization, tolerance):
         import jax
 
         jax.config.update("jax_enable_x64", True)
@@ -60,7 +60,7 @@ def ott(lse):
 
         cost = jax.numpy.array(np.load(cost))
         solver = sinkhorn.Sinkhorn(threshold=tolerance, max_iterations=10**7, lse_mode=lse)
-        solve = jax.jit(lambda c: solver(linear_problem.LinearProblem(geometry.Geometry(c, epsilon=regularisation))))
+        solve = jax.jit(lambda c: solver(linear_problem.LinearProblem(geometry.Geometry(c, epsilon=regularization))))
         solve(cost).f.block_until_ready()
         out, seconds = timed(lambda: jax.block_until_ready(solve(cost)))
         a, b = (np.full(size, 1 / size) for size in cost.shape)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import ray
 import robust_ot
-from robust_ot import _core, _ray_neighbours, distributed
+from robust_ot import _core, _ray_neighbors, distributed
 from robust_ot._metric import metric_arguments
 from scipy.optimize import nnls
 
@@ -23,9 +23,9 @@ WORDS, FEATURES, GROUPS = (25, 50, 100, 200), (50, 100, 300), (5, 10, 25)
 DOCUMENTS, PAIRS, SECONDS = 40, 20, 1.5
 #: The run that the model is checked against: documents, words, features and groups, none of which is among those above.
 CHECK = (600, 80, 200, 8)
-#: ``NEIGHBOURS`` is the number of neighbors per document.
+#: ``NEIGHBORS`` is the number of neighbors per document.
 #: ``SAMPLE`` is the number of documents from which the model learns what fraction of the pairs the bounds leave.
-NEIGHBOURS, SAMPLE = 10, 300
+NEIGHBORS, SAMPLE = 10, 300
 #: Number of rows per task of distributed.nearest.
 BLOCK = 16
 #: ``MANY`` is the example of the page: documents, words, features and groups. Its machines have ``CORES`` cores.
@@ -114,22 +114,22 @@ def main() -> None:
 
     count, *size = CHECK
     docs = documents(count, size[0], size[1], seed=7)
-    means = _ray_neighbours._Means(_ray_neighbours.Summary.of(distributed._check(docs)[0]), *arguments(size[2]))
+    means = _ray_neighbors._Means(_ray_neighbors.Summary.of(distributed._check(docs)[0]), *arguments(size[2]))
     others = list(range(1, count))
     mean = seconds(lambda: means.bounds(0, others), count - 1)
     ray.init(log_to_driver=False)
     cores = int(ray.cluster_resources()["CPU"])
     keywords = {"groups": size[2], "tol": TOL, "progress": False}
-    sample = distributed.nearest(documents(SAMPLE, size[0], size[1], seed=8), NEIGHBOURS, **keywords)
+    sample = distributed.nearest(documents(SAMPLE, size[0], size[1], seed=8), NEIGHBORS, **keywords)
     all_of_them, _ = timed(lambda: distributed.pairwise(docs, **keywords))
-    nearest, near = timed(lambda: distributed.nearest(docs, NEIGHBOURS, **keywords))
+    nearest, near = timed(lambda: distributed.nearest(docs, NEIGHBORS, **keywords))
     model = {
         "whole": whole.tolist(),
         "bound": bound.tolist(),
         "lay": lay.tolist(),
         "mean": mean,
         "bounded": sample.bounds / (SAMPLE * (SAMPLE - 1)),
-        "solved": sample.solved / (SAMPLE * NEIGHBOURS),
+        "solved": sample.solved / (SAMPLE * NEIGHBORS),
     }
     lines = table(sizes, measured, model, (worst_whole, worst_bound, worst_lay))
     lines += checked(model, cores, all_of_them, nearest, near) + many(model)
@@ -150,7 +150,7 @@ def core_seconds(model: dict, count: int, size: tuple) -> tuple[float, float]:
     # Every task lays all documents out once, for all of its rows.
     lay = of_pair(model, "lay", size) / BLOCK
     nearest = ordered * (model["mean"] + model["bounded"] * of_pair(model, "bound", size) + lay)
-    return pairs * of_pair(model, "whole", size), nearest + model["solved"] * count * NEIGHBOURS * of_pair(model, "whole", size)
+    return pairs * of_pair(model, "whole", size), nearest + model["solved"] * count * NEIGHBORS * of_pair(model, "whole", size)
 
 
 def table(sizes: list, measured: list, model: dict, worst: tuple[float, float, float]) -> list[str]:
@@ -174,7 +174,7 @@ def checked(model: dict, cores: int, all_of_them: float, nearest: float, near: o
     """A run of another size on a cluster, compared with the model."""
     count, *size = CHECK
     told = [t / cores for t in core_seconds(model, count, size)]
-    ordered, found = count * (count - 1), count * NEIGHBOURS
+    ordered, found = count * (count - 1), count * NEIGHBORS
     return [
         "### Check against a run",
         "",
@@ -184,7 +184,7 @@ def checked(model: dict, cores: int, all_of_them: float, nearest: float, near: o
         "| | measured | model |",
         "|---|---|---|",
         f"| all {count * (count + 1) // 2:,} distances | {all_of_them:.1f} s | {told[0]:.1f} s |",
-        f"| the {NEIGHBOURS} nearest of each | {nearest:.1f} s | {told[1]:.1f} s |",
+        f"| the {NEIGHBORS} nearest of each | {nearest:.1f} s | {told[1]:.1f} s |",
         "",
         f"From {SAMPLE} other documents, the model expects means to leave {model['bounded']:.0%} of the pairs and",
         f"{model['solved']:.1f} distances to be solved per neighbor; in this run it was {near.bounds / ordered:.0%} and",
@@ -205,7 +205,7 @@ def many(model: dict) -> list[str]:
     ]
     for name, spent, disk in (
         ("all distances", full, count**2 * 16 / 1e12),
-        (f"the {NEIGHBOURS} nearest of each", nearest, count * NEIGHBOURS * 16 / 1e12),
+        (f"the {NEIGHBORS} nearest of each", nearest, count * NEIGHBORS * 16 / 1e12),
     ):
         hours = spent / 3600
         machines = [hours / CORES / 24, hours / CORES / 168]

@@ -222,13 +222,13 @@ def sinkhorn(report, sizes):
         cost = squared_distances(*hypercube(n, 30, n))
         path = save("c", cost)
         for scale in (0.05, 0.01, 0.001):
-            regularisation = scale * np.median(cost)
+            regularization = scale * np.median(cost)
             methods = ("pot-sinkhorn", "pot-log", "pot-stabilized", "ott-log", "ott-kernel")
-            found = {m: peer(m, cost=path, regularisation=regularisation, tolerance=TOLERANCE) for m in methods}
+            found = {m: peer(m, cost=path, regularization=regularization, tolerance=TOLERANCE) for m in methods}
             found = {m: f for m, f in found.items() if f and f["error"] <= 1.5 * TOLERANCE}
             best = min(found, key=lambda m: found[m]["seconds"], default=None)
             error = min(TOLERANCE, found[best]["error"]) if best else TOLERANCE
-            ours = driver("sinkhorn", path, regularisation, error)
+            ours = driver("sinkhorn", path, regularization, error)
             theirs = found[best]["seconds"] if best else None
             ratio = ours["seconds"] / theirs if best else None
             report.row(

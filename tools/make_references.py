@@ -196,9 +196,9 @@ def closed_h(case, v):
 def optimum(objective, constraints):
     """The optimum at the tightest tolerance for which the solver reports one."""
     problem = cp.Problem(objective, constraints)
-    for tol, regularisation in ATTEMPTS:
+    for tol, regularization in ATTEMPTS:
         options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol)
-        options["static_regularization_constant"] = regularisation
+        options["static_regularization_constant"] = regularization
         problem.solve(solver=cp.CLARABEL, **options)
         if problem.status == cp.OPTIMAL:
             return problem.value

@@ -20,11 +20,11 @@ NAMES = ["cat", "dog", "fox", "car", "bus", "van", "rose", "fern", "oak"]
 def samples(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return points of nine overlapping classes; classes of one family are slightly closer to each other than to others."""
     fixed = torch.Generator().manual_seed(0)
-    centres = torch.randn(9, 20, generator=fixed)
-    centres += 0.5 * torch.randn(3, 20, generator=fixed).repeat_interleave(3, 0)
+    centers = torch.randn(9, 20, generator=fixed)
+    centers += 0.5 * torch.randn(3, 20, generator=fixed).repeat_interleave(3, 0)
     random = torch.Generator().manual_seed(seed)
     y = torch.randint(9, (count,), generator=random)
-    return centres[y] + 2.2 * torch.randn(count, 20, generator=random), y
+    return centers[y] + 2.2 * torch.randn(count, 20, generator=random), y
 
 
 def main(picture: str) -> None:

@@ -23,10 +23,10 @@ from torch import nn
 def samples(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return points of nine classes in three families."""
     fixed = np.random.default_rng(0)
-    centres = fixed.normal(size=(9, 20)) + np.repeat(fixed.normal(size=(3, 20)), 3, axis=0)
+    centers = fixed.normal(size=(9, 20)) + np.repeat(fixed.normal(size=(3, 20)), 3, axis=0)
     rng = np.random.default_rng(seed)
     y = rng.integers(9, size=count)
-    return (centres[y] + 2.0 * rng.normal(size=(count, 20))).astype(np.float32), y
+    return (centers[y] + 2.0 * rng.normal(size=(count, 20))).astype(np.float32), y
 
 
 def documents(count: int) -> list[np.ndarray]:

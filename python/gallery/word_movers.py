@@ -32,12 +32,12 @@ def word_vectors(dim: int = 60) -> dict[str, np.ndarray]:
     """Return vectors in which words of a topic, and people and vehicles of all topics, are close to each other."""
     rng = np.random.default_rng(3)
     kinds = {"people": "captain sailor pilot astronaut cook baker guest", "vehicles": "ship boat rocket"}
-    centres = {name: rng.normal(size=dim) for name in (*TOPICS, *kinds)}
+    centers = {name: rng.normal(size=dim) for name in (*TOPICS, *kinds)}
     vectors = {}
     for topic, words in TOPICS.items():
         for word in words.split():
-            vector = centres[topic] + 0.6 * rng.normal(size=dim)
-            vector += sum(centres[kind] for kind, members in kinds.items() if word in members.split())
+            vector = centers[topic] + 0.6 * rng.normal(size=dim)
+            vector += sum(centers[kind] for kind, members in kinds.items() if word in members.split())
             vectors[word] = vector / np.linalg.norm(vector)
     return vectors
 

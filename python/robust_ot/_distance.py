@@ -118,7 +118,7 @@ def distance(
         (entropy, solver, tol, max_iter, memory, device),
     )
     if found.status != "converged":
-        gap = found.numbers[3]
+        gap = found.relative_gap
         warn_unconverged(f"distance ended as {found.status}, with a relative gap of {gap:.1e} instead of {tol:.1e}", gap)
     return Solution(found, metric)
 
@@ -205,13 +205,16 @@ def pairwise(
     if n < 2:
         raise ValueError(f"measures must be at least 2, but there {'is' if n == 1 else 'are'} {n}")
     pairs = [(i, j) for i in range(n) for j in range(i, n)]
-    values, lower, gaps, converged = _core.pairwise(
+    values, lower, gaps, converged, errors = _core.pairwise(
         points,
         weights,
         pairs,
         metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
         (entropy, solver, tol, max_iter, memory, device),
     )
+    for at, error in errors.items():
+        i, j = pairs[at]
+        raise type(error)(f"measures[{i}] and measures[{j}]: {error}")
     unfinished, widest = int((~converged).sum()), float(gaps.max())
     if unfinished:
         warn_unconverged(f"{unfinished} pairs did not converge; the widest relative gap is {widest:.1e}", widest)

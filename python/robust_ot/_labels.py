@@ -82,7 +82,7 @@ class Labels:
         return as_targets(places)
 
 
-def labelled(X: Any, targets: Targets) -> tuple[Any, Targets, int]:
+def labeled(X: Any, targets: Targets) -> tuple[Any, Targets, int]:
     """Leave out rows without a label, which no loss here can learn from; also return how many there are."""
     starts, indices = targets
     has = np.diff(starts) > 0
@@ -95,7 +95,7 @@ def labelled(X: Any, targets: Targets) -> tuple[Any, Targets, int]:
 def with_labels(X: Any, targets: Targets) -> tuple[Any, Targets]:
     """Leave out rows without a label, with a warning."""
     rows = len(targets[0]) - 1
-    X, targets, left_out = labelled(X, targets)
+    X, targets, left_out = labeled(X, targets)
     if left_out == rows and rows > 0:
         raise ValueError("y must give at least one row a label, but no row has one")
     if left_out:

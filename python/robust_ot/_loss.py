@@ -72,12 +72,13 @@ def loss_gradient(
     >>> bool(losses[0] < losses[1])  # taking a cat for a dog costs less than for a truck
     True
     """
+    h = np.asarray(predictions)
     loss = _core.RobustLoss(
         label_vectors,
         metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
         (entropy, oracle_entropy, fw_iterations, sinkhorn_iterations, tolerance),
+        h.dtype != np.float32,
     )
-    h = np.asarray(predictions)
     if h.dtype.kind not in "biuf":
         raise ValueError(f"predictions must be an array of real numbers, but has dtype {h.dtype} and shape {h.shape}")
     if h.size and not (h > 0).all():

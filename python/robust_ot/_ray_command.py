@@ -53,13 +53,9 @@ def main(folder: Path) -> int:
     return 0
 
 
-def _failed(failed: dict[str, str]) -> dict[str, Any] | None:
+def _failed(failed: dict[tuple[int, ...], str]) -> dict[str, Any] | None:
     """Return the first error and its measures."""
-    for places, why in failed.items():
-        measures = [int(place) for place in places.split(", ")]
-        about = " and ".join(f"measures[{place}]" for place in measures)
-        return {"measures": measures, "why": why.removeprefix(f"{about}: ")}
-    return None
+    return next(({"measures": measures, "why": why} for measures, why in failed.items()), None)
 
 
 def _measure(folder: Path, at: int) -> Any:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from robust_ot import _core
 from robust_ot._classifier import METRIC_ROWS, RobustOTClassifier
-from robust_ot._labels import Labels, labelled, unit_vectors
+from robust_ot._labels import Labels, labeled, unit_vectors
 from robust_ot._ray_cluster import Progress, connect
 from robust_ot._store import Store, fingerprint
 from robust_ot._targets import Targets
@@ -113,7 +113,7 @@ class _Worker:
         batch = next(self.batches, None)
         if batch is not None:
             X, y = self.setup.columns.rows(batch)
-            X, targets, left_out = labelled(X, self.setup.labels.targets(y))
+            X, targets, left_out = labeled(X, self.setup.labels.targets(y))
             rows = len(X)
             if rows:
                 found, loss = self.learner.gradient(X, targets)
@@ -180,7 +180,7 @@ def fit(
     names = columns.label if isinstance(columns.label, list) else None
     X, y = validate_data(classifier, X, y, multi_output=True, dtype=(np.float64, np.float32))
     labels = Labels.learn(y, names, classes)
-    X, targets, _ = labelled(X, labels.targets(y))
+    X, targets, _ = labeled(X, labels.targets(y))
     if not len(X):
         raise ValueError(f"labels must be given to some of the first {_SAMPLE} rows, but none has one")
     keywords = classifier._keywords()

@@ -23,21 +23,18 @@ def solve_tile(
     pairs = [(i, j) for i in rows for j in columns if i <= j and measures[i] is not None and measures[j] is not None]
     values = np.full((len(rows), len(columns)), np.nan)
     lower = values.copy()
-    wrong: dict[str, str] = {}
-    try:
-        found = solve(measures, pairs, asked, how)
-    except ValueError:
-        # One bad pair fails the whole batch; solved alone, each pair reports its own error.
-        found, pairs, wrong = _one_by_one(measures, pairs, asked, how)
+    found = solve(measures, pairs, asked, how)
+    failed = {pairs[at]: str(error) for at, error in found[4].items()}
     for (i, j), value, bound in zip(pairs, found[0], found[1], strict=True):
         places = [(i - rows[0], j - columns[0])] + ([(j - rows[0], i - columns[0])] if rows == columns else [])
         for place in places:
             values[place], lower[place] = value, bound
-    return values, lower, float(np.max(found[2], initial=0.0)), int(np.sum(~found[3])), wrong
+    solved = ~np.isnan(found[2])
+    return values, lower, float(np.max(found[2][solved], initial=0.0)), int(np.sum(~found[3][solved])), failed
 
 
 def solve(measures: Measures, pairs: list[tuple[int, int]], asked: tuple[Any, ...], how: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Solve some pairs, on one thread."""
+    """Solve some pairs, on one thread; a pair with an error has NaN, and the error is listed by its place."""
     _core.set_threads(1)
     return _core.pairwise(*_chosen(measures, pairs), asked, how)
 
@@ -49,19 +46,3 @@ def _chosen(measures: Measures, pairs: list[tuple[int, int]]) -> tuple[list[Any]
     chosen = [measures[i] for i in used]
     points, weights = [m[0] for m in chosen if m is not None], [m[1] for m in chosen if m is not None]
     return points, weights, [(place[i], place[j]) for i, j in pairs]
-
-
-def _one_by_one(
-    measures: Measures, pairs: list[tuple[int, int]], asked: tuple[Any, ...], how: tuple[Any, ...]
-) -> tuple[tuple[Any, ...], list[tuple[int, int]], dict[str, str]]:
-    kept, found, wrong = [], [], {}
-    for i, j in pairs:
-        try:
-            found.append(solve(measures, [(i, j)], asked, how))
-            kept.append((i, j))
-        except ValueError as error:
-            why = str(error).removeprefix("measures[0] and measures[1]: ")
-            wrong[f"{i}, {j}"] = f"measures[{i}] and measures[{j}]: {why}"
-    columns = [np.concatenate([np.asarray(one[at]) for one in found]) if found else np.empty(0) for at in range(3)]
-    converged = np.concatenate([one[3] for one in found]) if found else np.empty(0, dtype=bool)
-    return (*columns, converged), kept, wrong

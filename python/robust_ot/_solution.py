@@ -42,32 +42,32 @@ class Solution:
     @property
     def value(self) -> float:
         """Upper bound of the optimum; without entropy, the cost of the plan under its worst metric."""
-        return self._core.numbers[0]
+        return self._core.value
 
     @property
     def lower_bound(self) -> float:
         """Lower bound of the optimum."""
-        return self._core.numbers[1]
+        return self._core.lower_bound
 
     @property
     def gap(self) -> float:
         """``value`` − ``lower_bound``."""
-        return self._core.numbers[2]
+        return self._core.gap
 
     @property
     def relative_gap(self) -> float:
         """The gap relative to the transport cost; at most ``tol`` if converged."""
-        return self._core.numbers[3]
+        return self._core.relative_gap
 
     @property
     def transport_cost(self) -> float:
         """The cost of the plan under the worst metric, without penalty or entropy."""
-        return self._core.numbers[4]
+        return self._core.transport_cost
 
     @property
-    def unregularised_value(self) -> float:
+    def unregularized_value(self) -> float:
         """The value without entropy."""
-        return self._core.numbers[5]
+        return self._core.unregularized_value
 
     @property
     def status(self) -> str:
@@ -82,17 +82,17 @@ class Solution:
     @property
     def n_iter(self) -> int:
         """Number of Frank-Wolfe iterations."""
-        return self._core.counts[0]
+        return self._core.iterations
 
     @property
     def oracle_calls(self) -> int:
         """Number of plain transport problems solved."""
-        return self._core.counts[1]
+        return self._core.oracle_calls
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of source and target points."""
-        return (self._core.counts[2], self._core.counts[3])
+        return self._core.shape
 
     @property
     def metric(self) -> NDArray[np.float64]:

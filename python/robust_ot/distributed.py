@@ -25,7 +25,7 @@ from robust_ot import _core
 from robust_ot._distance import Distances, MeasureLike, Solver
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._ray_cluster import Progress, connect
-from robust_ot._ray_neighbours import PART, Summary, find_neighbours
+from robust_ot._ray_neighbors import PART, Summary, find_neighbors
 from robust_ot._ray_tasks import Checked, solve_tile
 from robust_ot._store import Store, fingerprint
 from robust_ot._warning import warn_unconverged
@@ -33,7 +33,7 @@ from robust_ot._warning import warn_unconverged
 if TYPE_CHECKING:
     from robust_ot._classifier import RobustOTClassifier
 
-__all__ = ["AllDistances", "Neighbours", "fit", "nearest", "pairwise"]
+__all__ = ["AllDistances", "Neighbors", "fit", "nearest", "pairwise"]
 
 #: Maximum number of retries per task; a killed worker or a lost node costs one.
 _RETRIES = 20
@@ -59,14 +59,14 @@ class AllDistances(Distances):
     unfinished : int
         Number of pairs that did not converge.
     failed : dict
-        Error messages, keyed by the index of a measure or the ``i, j`` of a pair, as text.
+        What is wrong, by ``(i,)`` for a measure and ``(i, j)`` for a pair.
     """
 
-    failed: dict[str, str]
+    failed: dict[tuple[int, ...], str]
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbors:
     """The nearest neighbors of every measure.
 
     Attributes
@@ -83,7 +83,7 @@ class Neighbours:
     pairs : int
         Number of distances that a full matrix would have needed.
     failed : dict
-        Error messages, keyed by the index of a measure, as text.
+        What is wrong, by ``(i,)`` for a measure.
     """
 
     indices: NDArray[np.int64]
@@ -91,7 +91,7 @@ class Neighbours:
     solved: int
     bounds: int
     pairs: int
-    failed: dict[str, str]
+    failed: dict[tuple[int, ...], str]
 
 
 def pairwise(
@@ -158,7 +158,7 @@ def pairwise(
     shape = (n, n)
     arrays = {"distances": (shape, np.float64), "lower_bounds": (shape, np.float64)}
     store = Store(out, fingerprint("pairwise", _core.__version__, checked, asked, how, tile), arrays)
-    failed = {**store.notes.get("failed", {}), **failed}
+    failed = {**_recorded(store), **failed}
     worst, unfinished = store.notes.get("relative_gap", 0.0), store.notes.get("unfinished", 0)
     edges = range(0, n, tile)
     blocks = {f"{i},{j}": (range(i, min(i + tile, n)), range(j, min(j + tile, n))) for i in edges for j in edges if i <= j}
@@ -173,7 +173,7 @@ def pairwise(
             for name, (rows, columns) in blocks.items()
             if name not in store.done
         )
-        for name, (values, lower, gap, open_pairs, wrong) in _run(todo):
+        for name, (values, lower, gap, open_pairs, errors) in _run(todo):
             rows, columns = blocks[name]
             for matrix, numbers in (("distances", values), ("lower_bounds", lower)):
                 for at, row in enumerate(rows):
@@ -182,14 +182,14 @@ def pairwise(
                     for at, column in enumerate(columns):
                         store.put(matrix, column, rows[0], numbers[:, at])
             worst, unfinished = max(worst, gap), unfinished + open_pairs
-            failed.update(wrong)
-            store.notes = {"failed": dict(failed), "relative_gap": worst, "unfinished": unfinished}
+            failed.update(errors)
+            store.notes = {"failed": [[list(places), why] for places, why in failed.items()], "relative_gap": worst, "unfinished": unfinished}
             store.commit(name)
             told.step(_pairs_in(rows, columns))
     finally:
         store.close()
         told.end()
-    _say_failed(failed)
+    _warn_failed(failed)
     if unfinished:
         warn_unconverged(f"{unfinished} pairs did not converge; the widest relative gap is {worst:.1e}", worst)
     return AllDistances(store.array("distances"), store.array("lower_bounds"), worst, unfinished, failed)
@@ -216,7 +216,7 @@ def nearest(
     block: int = 16,
     ray_address: str | None = None,
     progress: bool = True,
-) -> Neighbours:
+) -> Neighbors:
     """Find the nearest neighbors of every measure on a Ray cluster, without the full matrix.
 
     Two lower bounds exclude pairs that cannot enter: the distance of the means, and the value of potentials that a few cheap
@@ -241,7 +241,7 @@ def nearest(
 
     Returns
     -------
-    Neighbours
+    Neighbors
         Indices and distances, and the number of solves they took.
 
     Examples
@@ -257,7 +257,7 @@ def nearest(
     n, sound = len(checked), sum(measure is not None for measure in checked)
     if sound < 2:
         raise ValueError(
-            f"at least 2 measures must be valid, but {sound} of {n} are; the first error: {next(iter(failed.values()))}"
+            f"at least 2 measures must be valid, but {sound} of {n} are; the first error: {_first(failed)}"
         )
     if not 1 <= top_k < sound:
         raise ValueError(f"top_k must be from 1 to one less than the {sound} measures, but is {top_k}")
@@ -265,7 +265,7 @@ def nearest(
     arrays = {"indices": (shape, np.int64), "distances": (shape, np.float64)}
     store = Store(out, fingerprint("nearest", _core.__version__, checked, asked, how, top_k, block), arrays)
     solved, bounds = store.notes.get("solved", 0), store.notes.get("bounds", 0)
-    failed = {**store.notes.get("failed", {}), **failed}
+    failed = {**_recorded(store), **failed}
     blocks = {str(i): range(i, min(i + block, n)) for i in range(0, n, block)}
     told = Progress("nearest", n, progress)
     told.start(sum(len(blocks[name]) for name in store.done))
@@ -275,25 +275,25 @@ def nearest(
         summary = ray.put(Summary.of(checked))
         size = sum(numbers.nbytes for measure in checked for numbers in measure or ())
         todo = (
-            (name, (find_neighbours, parts, size, summary, rows, top_k, asked, how))
+            (name, (find_neighbors, parts, size, summary, rows, top_k, asked, how))
             for name, rows in blocks.items()
             if name not in store.done
         )
-        for name, (indices, distances, count, bounded, wrong) in _run(todo):
+        for name, (indices, distances, count, bounded, errors) in _run(todo):
             for at, row in enumerate(blocks[name]):
                 store.put("indices", row, 0, indices[at])
                 store.put("distances", row, 0, distances[at])
             solved, bounds = solved + count, bounds + bounded
-            failed.update(wrong)
-            store.notes = {"failed": dict(failed), "solved": solved, "bounds": bounds}
+            failed.update(errors)
+            store.notes = {"failed": [[list(places), why] for places, why in failed.items()], "solved": solved, "bounds": bounds}
             store.commit(name)
             told.step(len(blocks[name]))
     finally:
         store.close()
         told.end()
-    _say_failed(failed)
+    _warn_failed(failed)
     pairs = sound * (sound - 1) // 2
-    return Neighbours(store.array("indices"), store.array("distances"), solved, bounds, pairs, failed)
+    return Neighbors(store.array("indices"), store.array("distances"), solved, bounds, pairs, failed)
 
 
 def fit(
@@ -370,10 +370,10 @@ def fit(
     )
 
 
-def _check(measures: Sequence[MeasureLike]) -> tuple[list[Checked], dict[str, str]]:
+def _check(measures: Sequence[MeasureLike]) -> tuple[list[Checked], dict[tuple[int, ...], str]]:
     """Return points and weights of every measure, and the errors of invalid ones."""
     checked: list[Checked] = []
-    failed: dict[str, str] = {}
+    failed: dict[tuple[int, ...], str] = {}
     width: int | None = None
     for at, measure in enumerate(measures):
         points, weights = measure if isinstance(measure, tuple) and len(measure) == 2 else (measure, None)
@@ -383,7 +383,7 @@ def _check(measures: Sequence[MeasureLike]) -> tuple[list[Checked], dict[str, st
             if dim != width:
                 raise ValueError(f"must have {width} features, as the first measure has, but has {dim}")
         except ValueError as error:
-            failed[str(at)] = f"measures[{at}]: {error}"
+            failed[at,] = str(error)
             checked.append(None)
             continue
         whole = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -431,7 +431,17 @@ def _pairs_in(rows: range, columns: range) -> int:
     return len(rows) * (len(rows) + 1) // 2 if rows == columns else len(rows) * len(columns)
 
 
-def _say_failed(failed: dict[str, str]) -> None:
+def _recorded(store: Store) -> dict[tuple[int, ...], str]:
+    """Return the errors of an earlier run."""
+    return {tuple(places): why for places, why in store.notes.get("failed", [])}
+
+
+def _first(failed: dict[tuple[int, ...], str]) -> str:
+    places, why = next(iter(failed.items()))
+    return f"{' and '.join(f'measures[{place}]' for place in places)}: {why}"
+
+
+def _warn_failed(failed: dict[tuple[int, ...], str]) -> None:
     if failed:
-        first = next(iter(failed.values()))
-        warnings.warn(f"{len(failed)} measures or pairs have no distance; the first: {first}", UserWarning, stacklevel=3)
+        message = f"{len(failed)} measures or pairs have no distance; the first: {_first(failed)}"
+        warnings.warn(message, UserWarning, stacklevel=3)

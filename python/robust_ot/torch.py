@@ -167,7 +167,7 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
             metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
             (entropy, oracle_entropy, fw_iterations, sinkhorn_iterations, tolerance),
         )
-        self._core = _core.RobustLoss(*self._arguments)
+        self._core = _core.RobustLoss(*self._arguments, False)
         self._cuda: dict[int, _core.CudaLoss] = {}
         self._last: tuple[Tensor, Targets] | None = None
 
@@ -274,6 +274,6 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._core = _core.RobustLoss(*self._arguments)
+        self._core = _core.RobustLoss(*self._arguments, False)
         self._cuda = {}
         self._last = None

@@ -92,7 +92,7 @@ def test_the_command_reads_its_models(digits, tmp_path):
     np.testing.assert_array_equal(again.predict(X_test), model.predict(X_test))
 
 
-def test_digits_are_learnt_and_mistakes_are_near(digits):
+def test_digits_are_learned_and_mistakes_are_near(digits):
     X, X_test, y, y_test = digits
     vectors = vectors_of_digits()
     keywords = {"label_vectors": vectors, "lr": 0.01, "epochs": 60, "validation": 0}

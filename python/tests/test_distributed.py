@@ -19,7 +19,7 @@ import robust_ot
 ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster
-from robust_ot import _ray_neighbours, _store, distributed
+from robust_ot import _ray_neighbors, _store, distributed
 from robust_ot._metric import metric_arguments
 
 
@@ -58,7 +58,7 @@ def test_the_numbers_of_one_machine_to_the_last_bit(cluster, tmp_path, keywords,
 
 
 @pytest.mark.parametrize("keywords", [{}, {"metric": "features", "lam": 2.0}, {"groups": 2, "entropy": 0.2, "tol": 1e-2}])
-def test_neighbours_are_those_of_the_full_matrix(cluster, tmp_path, keywords):
+def test_neighbors_are_those_of_the_full_matrix(cluster, tmp_path, keywords):
     rng = np.random.default_rng(1)
     measures = [X + 4 * rng.normal(size=6) if not isinstance(X, tuple) else (X[0] + 4 * rng.normal(size=6), X[1])
                 for X in documents(40)]  # fmt: skip
@@ -72,11 +72,11 @@ def test_neighbours_are_those_of_the_full_matrix(cluster, tmp_path, keywords):
         assert found.solved < found.pairs == 40 * 39 // 2
 
 
-def test_neighbours_where_a_task_cannot_keep_all_measures(cluster, monkeypatch):
+def test_neighbors_where_a_task_cannot_keep_all_measures(cluster, monkeypatch):
     # In this process, since patched limits do not reach other processes.
-    monkeypatch.setattr(_ray_neighbours, "_WHOLE", 0)
-    monkeypatch.setattr(_ray_neighbours, "PART", 4)
-    monkeypatch.setattr(_ray_neighbours, "_HELD", 2)
+    monkeypatch.setattr(_ray_neighbors, "_WHOLE", 0)
+    monkeypatch.setattr(_ray_neighbors, "PART", 4)
+    monkeypatch.setattr(_ray_neighbors, "_HELD", 2)
     measures = [None if at in (5, 9) else measure for at, measure in enumerate(distributed._check(documents(30))[0])]
     matrix = np.full((30, 30), np.inf)
     sound = [at for at, measure in enumerate(measures) if measure is not None]
@@ -86,8 +86,8 @@ def test_neighbours_where_a_task_cannot_keep_all_measures(cluster, monkeypatch):
     parts = [ray.put(measures[at : at + 4]) for at in range(0, 30, 4)]
     asked = metric_arguments("p", 1, 2.0, 1.0, None, None, "contiguous", 0)
     how = (0.0, "auto", 1e-4, 1000, 1 << 28, "cpu")
-    summary = _ray_neighbours.Summary.of(measures)
-    indices, distances, solved, bounds, wrong = _ray_neighbours.find_neighbours(parts, 1, summary, range(3, 14), 3, asked, how)
+    summary = _ray_neighbors.Summary.of(measures)
+    indices, distances, solved, bounds, wrong = _ray_neighbors.find_neighbors(parts, 1, summary, range(3, 14), 3, asked, how)
     robust_ot.set_threads(None)
     assert not wrong
     for at, row in enumerate(range(3, 14)):
@@ -181,9 +181,9 @@ def test_a_poisoned_measure_is_named_and_the_rest_is_finished(cluster):
     measures[4], measures[7] = np.full((3, 6), np.nan), np.ones((2, 5))
     with pytest.warns(UserWarning, match=r"2 measures or pairs have no distance; the first: measures\[4\]"):
         found = distributed.pairwise(measures, tile=5)
-    assert set(found.failed) == {"4", "7"}
-    assert "must be finite, but row 1, column 1 is NaN" in found.failed["4"]
-    assert "must have 6 features" in found.failed["7"]
+    assert set(found.failed) == {(4,), (7,)}
+    assert "must be finite, but row 1, column 1 is NaN" in found.failed[4,]
+    assert "must have 6 features" in found.failed[7,]
     kept = [at for at in range(12) if at not in (4, 7)]
     np.testing.assert_array_equal(found.matrix[np.ix_(kept, kept)], sound)
     assert np.isnan(found.matrix[4]).all()
@@ -198,15 +198,15 @@ def test_a_pair_that_cannot_be_solved_is_named(cluster):
     measures = [np.zeros((2, 2)), np.ones((2, 2)), np.full((2, 2), 1e3)]
     with pytest.warns(UserWarning, match="have no distance"):
         found = distributed.pairwise(measures, metric="kl", lam=1.0)
-    assert set(found.failed) == {"0, 2", "1, 2"}
-    assert "overflows" in found.failed["0, 2"]
-    assert found.failed["1, 2"].startswith("measures[1] and measures[2]: lam: ")
+    assert set(found.failed) == {(0, 2), (1, 2)}
+    assert "overflows" in found.failed[0, 2]
+    assert found.failed[1, 2].startswith("lam: ")
     assert np.isfinite(found.matrix[0, 1])
     # Two of them have a neighbor; all distances of the third overflow.
     with pytest.warns(UserWarning, match=r"1 measures or pairs have no distance; the first: measures\[2\]"):
         nearest = distributed.nearest(measures, 1, metric="kl", lam=1.0)
     assert nearest.indices.ravel().tolist() == [1, 0, -1]
-    assert set(nearest.failed) == {"2"}
+    assert set(nearest.failed) == {(2,)}
 
 
 def test_a_disk_that_is_full_says_so_and_the_run_goes_on_later(cluster, tmp_path, monkeypatch):

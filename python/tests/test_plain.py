@@ -61,7 +61,7 @@ def test_layouts_agree(rng):
         np.testing.assert_array_equal(robust_ot.emd(a, b, form), expected)
 
 
-def test_zero_weights_and_small_regularisation(rng):
+def test_zero_weights_and_small_regularization(rng):
     a, b, M = problem(rng, 12, 9)
     a[:5], b[0] = 0, 0
     a, b = a / a.sum(), b / b.sum()
@@ -93,7 +93,7 @@ def test_bad_problems(arguments, message):
         robust_ot.sinkhorn(*arguments, 1.0)
 
 
-def test_regularisation_must_be_positive_and_not_converging_is_said():
+def test_regularization_must_be_positive_and_not_converging_is_said():
     half = [0.5, 0.5]
     for reg in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="reg must be positive"):

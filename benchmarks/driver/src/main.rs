@@ -5,8 +5,10 @@ use std::time::Instant;
 
 use clap::{Parser, Subcommand};
 use ndarray::{Array1, Array2};
+use robust_ot::sets::Displacements;
+use robust_ot::solve::Interrupt;
 use robust_ot::transport::{NetworkSimplex, Sinkhorn};
-use robust_ot::{Displacements, Error, Grouping, Interrupt, Measure};
+use robust_ot::{Error, Grouping, Measure};
 use robust_ot_learn::data::{read_npy, read_vector};
 use serde_json::{Value, json};
 
@@ -30,7 +32,7 @@ enum Task {
     /// A second solve after the metric has changed, cold and from the last basis, without the time for costs.
     Warm { source: PathBuf, target: PathBuf, metric: PathBuf },
     /// Entropic transport for a cost matrix, to a marginal error.
-    Sinkhorn { cost: PathBuf, regularisation: f64, tolerance: f64 },
+    Sinkhorn { cost: PathBuf, regularization: f64, tolerance: f64 },
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -79,12 +81,12 @@ fn run(arguments: &Arguments) -> Result<Value, Error> {
                 timed(arguments.repeat, || NetworkSimplex::new(&a, &b)?.solve(&second, &never).map(drop))?;
             Ok(json!({"warm": warm, "cold": cold}))
         }
-        Task::Sinkhorn { cost, regularisation, tolerance } => {
+        Task::Sinkhorn { cost, regularization, tolerance } => {
             let cost = read_npy(cost)?;
             let (a, b) = (uniform(cost.nrows()), uniform(cost.ncols()));
             let mut report = None;
             let seconds = timed(arguments.repeat, || {
-                let mut sinkhorn = Sinkhorn::new(&a, &b, *regularisation)?;
+                let mut sinkhorn = Sinkhorn::new(&a, &b, *regularization)?;
                 report = Some(sinkhorn.solve(&cost, *tolerance, 1_000_000, &never)?);
                 Ok(())
             })?;

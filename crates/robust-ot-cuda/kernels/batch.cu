@@ -1,4 +1,4 @@
-// The rows of one step: where they are, what they predict, and the step itself.
+// The kernels of one training step: gathering rows, predictions and gradients, and the update of the weights.
 
 #define BETA_MEAN 0.9f
 #define BETA_SQUARE 0.999f
@@ -6,11 +6,11 @@
 
 // The true labels of the rows of an epoch, in its order.
 struct Truth {
-    // Row `order[e]` of the data comes e-th, and has the labels indices[starts[row]..starts[row + 1]].
+    // The e-th row is row `order[e]` of the data, with the labels indices[starts[row]..starts[row + 1]].
     const u32 *order;
     const u32 *starts;
     const u32 *indices;
-    // The first line of the e-th row among those of its batch.
+    // The first line of the e-th row among the lines of its batch.
     const u32 *lines;
     // Steps done in this epoch.
     const u32 *step;
@@ -34,7 +34,7 @@ __device__ inline Row row_of(Truth truth, u32 b) {
     return row;
 }
 
-// X of the batch from all dense rows.
+// Gathers X of the batch from dense rows.
 extern "C" __global__ void gather_dense(const float *all, Truth truth, u32 columns, float *out) {
     u64 from = truth.order[*truth.step * truth.batch + blockIdx.x];
     for (u32 column = blockIdx.y * blockDim.x + threadIdx.x; column < columns; column += gridDim.y * blockDim.x) {
@@ -42,7 +42,7 @@ extern "C" __global__ void gather_dense(const float *all, Truth truth, u32 colum
     }
 }
 
-// The same from rows of which only some numbers are stored.
+// Gathers X of the batch from sparse rows.
 extern "C" __global__ void gather_sparse(const u64 *starts, const u32 *places, const float *values, Truth truth, u32 columns, float *out) {
     u32 row = truth.order[*truth.step * truth.batch + blockIdx.x];
     float *own = out + (u64)blockIdx.x * columns;
@@ -51,7 +51,7 @@ extern "C" __global__ void gather_sparse(const u64 *starts, const u32 *places, c
     for (u64 at = starts[row] + threadIdx.x; at < starts[row + 1]; at += blockDim.x) own[places[at]] = values[at];
 }
 
-// z + b becomes ln softmax; h the softmax. One block a row.
+// Replaces z with ln softmax(z + b), and writes the softmax to h. One block per row.
 extern "C" __global__ void log_softmax(float *logits, const float *bias, u32 width, float *predictions, const u32 *step, u64 *fault) {
     __shared__ float room[LANES];
     __shared__ double wide_room[LANES];
@@ -78,11 +78,11 @@ extern "C" __global__ void log_softmax(float *logits, const float *bias, u32 wid
 struct Soft {
     float moved;
     float smoothing;
-    // Row q: where the mass of label q goes; or nothing.
+    // Row q is the distribution of label q's moved mass; null if no mass moves.
     const float *table;
 };
 
-// μ_p without what is on the true labels themselves.
+// μ_p without the mass that stays on the true labels.
 __device__ inline float spread_target(Soft soft, Row row, u32 p, u32 width) {
     float target = soft.smoothing / width;
     if (soft.table) {
@@ -92,8 +92,8 @@ __device__ inline float spread_target(Soft soft, Row row, u32 p, u32 width) {
     return target;
 }
 
-// The slope of α_ce CE + α_ot W in the logits, and the loss of every row. One block a row.
-// `slopes` holds ∂W/∂h where there is transport, else nothing; the result goes to `predictions`.
+// The gradient of α_ce CE + α_ot W with respect to the logits, and the loss of every row. One block per row.
+// `slopes` holds ∂W/∂h, and is null without transport; the gradient overwrites `predictions`.
 extern "C" __global__ void softmax_slopes(float *predictions, const float *logs, const float *slopes, const double *transport_losses, Truth truth, Soft soft,
                                           float cross_entropy, float transport, float factor, u32 width, double *losses, u64 *fault) {
     __shared__ double room[LANES];
@@ -123,7 +123,7 @@ extern "C" __global__ void softmax_slopes(float *predictions, const float *logs,
     }
 }
 
-// Binary cross-entropy of every label: Σ ln(1 + e^z) − t z with t = min(1, n_y μ), and its slope in place of the logits.
+// Binary cross-entropy of every label: Σ ln(1 + e^z) − t z with t = min(1, n_y μ), and its gradient in place of the logits.
 extern "C" __global__ void sigmoid_slopes(float *logits, const float *bias, Truth truth, Soft soft, float factor, u32 width, double *losses, u64 *fault) {
     __shared__ double room[LANES];
     Row row = row_of(truth, blockIdx.x);
@@ -147,7 +147,7 @@ extern "C" __global__ void sigmoid_slopes(float *logits, const float *bias, Trut
 #define MOMENTUM 1
 #define ADAM 2
 
-// What a step of the optimiser multiplies with; one for every step of the epoch.
+// The factors of an optimizer step, one set per step of the epoch.
 struct Rates {
     float rate;
     float square;
@@ -165,7 +165,7 @@ __device__ inline float learn(int kind, float w, float g, float &first, float &s
     return w - rates.rate * first / (sqrtf(rates.square * second) + ADAM_EPSILON);
 }
 
-// One step of all weights, four at a time.
+// Updates all weights, four at a time.
 extern "C" __global__ void learn_weights(int kind, float4 *weights, const float4 *gradients, float4 *firsts, float4 *seconds, u64 fours, const Rates *rates,
                                          const u32 *step, float momentum, float decay, u64 *fault) {
     Rates own = rates[*step];
@@ -185,7 +185,7 @@ extern "C" __global__ void learn_weights(int kind, float4 *weights, const float4
     }
 }
 
-// The biases, whose gradient is the sum over the rows; then the step is done.
+// Updates the biases, whose gradient is the sum over the rows.
 extern "C" __global__ void learn_bias(int kind, float *bias, const float *slopes, float *firsts, float *seconds, u32 rows, u32 width, const Rates *rates,
                                       const u32 *step, float momentum) {
     u32 p = blockIdx.x * blockDim.x + threadIdx.x;

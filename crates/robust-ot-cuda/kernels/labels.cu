@@ -1,16 +1,16 @@
-// The robust loss between predictions and true labels; see loss/mod.rs. One block a row throughout.
+// The robust loss between predictions and true labels; see loss/mod.rs. One block per row throughout.
 
 #define LARGEST_STEP 60.0
 #define PLAIN 10
 #define LARGEST_NEWTON_STEP 10.0
 #define HALVINGS 5
 #define RIDGE 1e-12
-// Systems of at most so many true labels are solved by Newton steps.
+// The most true labels of a row for which Newton steps are taken.
 #define NEWTON_LABELS 32
-// So many columns are kept in registers.
+// The most columns that are kept in registers.
 #define FEW 8
 
-// l_q M of the first metric, for every line.
+// Gathers l_q M of the first metric, for every line.
 extern "C" __global__ void gather_labels(const float *vectors, Truth truth, u32 dim, float *lines) {
     Row row = row_of(truth, blockIdx.x);
     for (u32 at = threadIdx.x; at < row.count * dim; at += blockDim.x) {
@@ -18,7 +18,8 @@ extern "C" __global__ void gather_labels(const float *vectors, Truth truth, u32 
     }
 }
 
-// One row's problem. Costs are C_qp, or own_p − 2 C_qp where `own` is there; they are by lines, or by labels where those are there.
+// The problem of one row. Costs are C_qp, or own_p − 2 C_qp if `own` is set; they are stored by lines, or by labels if
+// `labels` is set.
 struct Columns {
     u32 width;
     u32 count;
@@ -38,7 +39,7 @@ __device__ inline float cost_of(const Columns &c, u32 q, u32 p) {
     return c.own ? c.own[p] - 2.0f * cost : cost;
 }
 
-// The masses of the columns at the current potentials; `keep` leaves shares and their logarithms behind.
+// Computes the masses of the columns at the current potentials; `keep` also stores the shares and their logarithms.
 __device__ void update_columns(const Columns &c, bool keep, double *warp_room) {
     int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     if (c.count <= FEW) {
@@ -110,18 +111,18 @@ __device__ inline double column_error(const Columns &c) {
     return error;
 }
 
-// Σ_q ŷ_q g_q − Σ_p h_p n_p with n_p = g_q − C_pq/λ − ln s_pq, the same for all q. Needs kept logarithms.
+// Σ_q ŷ_q g_q − Σ_p h_p n_p with n_p = g_q − C_pq/λ − ln s_pq, the same for all q. Needs the stored logarithms.
 __device__ double dual_of(const Columns &c, double *room) {
     double loss = 0.0, gain = 0.0;
     for (u32 p = threadIdx.x; p < c.width; p += blockDim.x) {
         loss += (double)c.h[p] * ((double)c.potentials[0] - (double)cost_of(c, 0, p) * c.inverse - c.logs[p]);
     }
-    // Before the barrier in the sum: afterwards whoever is ahead may change the potentials.
+    // Before the barrier in the sum: after it, threads that are ahead may change the potentials.
     for (u32 q = 0; q < c.count; q++) gain += (double)c.potentials[q] / c.count;
     return gain - block_sum(loss, room);
 }
 
-// (diag(c) − Σ_p h_p s_p s_pᵀ) Δ = ŷ − c for few labels; false where it cannot be solved.
+// Solves (diag(c) − Σ_p h_p s_p s_pᵀ) Δ = ŷ − c for few labels; returns false if it cannot be solved.
 __device__ bool newton_direction(const Columns &c, double *matrix, double *direction) {
     int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES, n = c.count;
     double wanted = 1.0 / n;
@@ -166,9 +167,9 @@ __device__ bool newton_direction(const Columns &c, double *matrix, double *direc
     return solved;
 }
 
-// Sinkhorn's iteration for every row, Newton steps where a tolerance asks for more; then γ without what stays on a true label,
-// which adds nothing to V but may be nearly all there is, its sums by labels and by columns; ln s and Σ γ ln γ.
-// Shared memory: 3 n_y doubles and n_y floats for the largest n_y.
+// Runs Sinkhorn's iteration for every row, with Newton steps if there is a tolerance. Writes γ without the mass that
+// stays on a true label (which adds nothing to V but may be nearly all mass), its sums by labels and by columns, ln s,
+// and Σ γ ln γ. Shared memory: 3 n_y doubles and n_y floats for the largest n_y.
 extern "C" __global__ void plans(const float *predictions, const float *log_predictions, const float *costs, int by_label, const float *own, Truth truth, u32 width, float inverse,
                                  u32 iterations, double tolerance, u32 most, float *shares, float *logs, float *gone, double *masses, double *entropies) {
     extern __shared__ double shared[];
@@ -233,8 +234,8 @@ extern "C" __global__ void plans(const float *predictions, const float *log_pred
     }
 }
 
-// V of every row's plan, its worst metric and its loss; and what the costs need of the metric: the packed triangle with doubled
-// off-diagonals, then −2/n_y Σ_q l_q M.
+// Computes V of every row's plan, its worst metric and its loss, and the metric in the form that costs need: the packed
+// triangle with doubled off-diagonals, then −2/n_y Σ_q l_q M.
 extern "C" __global__ void moments(const float *diagonals, u32 diagonal_stride, const float *spread, const double *masses, const float *grams, const float *points,
                                    Truth truth, u32 size, u32 dim, Set set, double entropy_weight, const double *entropies, double *scratch, float *factors,
                                    double *losses, u64 *fault) {
@@ -276,7 +277,7 @@ extern "C" __global__ void moments(const float *diagonals, u32 diagonal_stride, 
     }
 }
 
-// ∇_h W = (1/n_y) Σ_q (C_pq + λ ln γ_pq) without its mean, in place of the mean costs.
+// Replaces the mean costs with ∇_h W = (1/n_y) Σ_q (C_pq + λ ln γ_pq), minus its mean.
 extern "C" __global__ void loss_slopes(float *mean_costs, const float *log_predictions, const float *logs, Truth truth, u32 width, float entropy) {
     __shared__ double room[LANES];
     Row row = row_of(truth, blockIdx.x);

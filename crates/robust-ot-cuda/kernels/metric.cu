@@ -1,6 +1,6 @@
 // h(V) and the metric that attains it, in double precision, by one block.
 
-// As robust_ot_cuda::set names them.
+// The numbers of DeviceSet::new in src/arguments.rs.
 #define SET_W2 0
 #define SET_P 1
 #define SET_P_POWER 2
@@ -14,7 +14,7 @@
 #define MOST_SCALINGS 2000
 #define PATIENCE 50
 
-// What can go wrong in a kernel; the host makes the message.
+// Faults of a kernel; the host turns them into messages.
 #define FAULT_LOGIT 1u
 #define FAULT_OVERFLOW 2u
 #define FAULT_SCALING 3u
@@ -30,7 +30,8 @@ struct Set {
     const double *prior;
 };
 
-// The first fault wins, and of those of a step the largest value, whatever the order in which blocks run: step, code, value.
+// Reports a fault as step, code, value. The first fault wins, and within a step and code the largest value, whatever the
+// order in which blocks run.
 __device__ inline void report(u64 *fault, u32 step, u32 code, float value) {
     atomicMin(fault, ((u64)step << 40) | ((u64)code << 32) | (u64)~__float_as_uint(value));
 }
@@ -44,7 +45,7 @@ __device__ inline double power(double x, int n) {
 }
 
 // M*_ab = exp(L_ab + u_a + u_b) with row sums one, by u ← ½(u − ln Σ_b e^{L_ab + u_b}); see metric/scaling.rs.
-// `scratch` holds r² + 3r numbers. Returns h; where the scaling does not converge, that is a fault.
+// `scratch` holds r² + 3r numbers. Returns h; reports a fault if the scaling does not converge.
 __device__ double doubly_stochastic(Set set, int r, const double *V, double *M, double *scratch, double *room, u64 *fault, u32 step) {
     double *L = scratch, *u = scratch + r * r, *best = u + r, *sums = best + r;
     int tid = threadIdx.x, lane = tid % LANES, warp = tid / LANES, warps = blockDim.x / LANES;
@@ -100,7 +101,7 @@ __device__ double doubly_stochastic(Set set, int r, const double *V, double *M, 
     return block_sum(value, room);
 }
 
-// Returns h(V) to every thread and leaves M* in M. `scratch` as above, `room` a number a warp.
+// Returns h(V) to every thread and writes M* to M. `scratch` is as above; `room` holds one number per warp.
 __device__ double worst_case(Set set, int r, const double *V, double *M, double *scratch, double *room, u64 *fault, u32 step) {
     int tid = threadIdx.x, size = r * r;
     double value = 0.0;

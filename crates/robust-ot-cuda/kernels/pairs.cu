@@ -1,11 +1,11 @@
-// Many small entropic problems between measures of one corpus, a block each, in double precision throughout. In base-2 logarithms as in
-// sweep.cu: γ_ij = 2^{o_i + o_j + z_ij}.
+// Many small entropic problems between measures of one corpus, one block each, in double precision throughout. In base-2
+// logarithms as in sweep.cu: γ_ij = 2^{o_i + o_j + z_ij}.
 
-// Sums of powers outside this range were shifted too far to have kept their digits.
+// Sums of powers outside this range were shifted too far to be accurate.
 #define SMALL_SUM 1e-100
 #define LARGE_SUM 1e100
 
-// Measures one after the other: measure k has the points starts[k]..starts[k + 1], `dim` numbers each.
+// Measures stored one after the other: measure k has the points starts[k]..starts[k + 1], `dim` numbers each.
 struct Corpus {
     const double *points;
     const u32 *starts;
@@ -18,23 +18,23 @@ struct Tasks {
     const u32 *slots;
     const u32 *first;
     const u32 *second;
-    // size² numbers a task.
+    // size² numbers per task.
     const double *metrics;
     const double *tolerances;
     u32 count;
 };
 
-// What the host makes bounds of.
+// What the host computes bounds from.
 struct Found {
-    // Σ γ_ij s_iᵀ t_j over slots, size² numbers a task.
+    // Σ γ_ij s_iᵀ t_j over slots, size² numbers per task.
     double *crosses;
     double *entropies;
     double *duals;
-    // Σ a|f| + Σ b|g|, what rounding of the dual is charged by.
+    // Σ a|f| + Σ b|g|, the scale of the rounding error of the dual.
     double *sizes;
 };
 
-// log₂ Σ_j 2^{z_ij + o_j} for every row, a warp each.
+// log₂ Σ_j 2^{z_ij + o_j} for every row, one warp each.
 __device__ void sweep_rows(const double *z, const double *offsets, double *u, u32 m, u32 n) {
     int lane = threadIdx.x % LANES;
     for (u32 i = threadIdx.x / LANES; i < m; i += blockDim.x / LANES) {
@@ -49,8 +49,8 @@ __device__ void sweep_rows(const double *z, const double *offsets, double *u, u3
     __syncthreads();
 }
 
-// log₂ Σ_i 2^{z_ij + o_i} for every column, by powers below `shifts`, or below the largest where these are too far off. Warps take rows by
-// turns, lanes columns; `room` has a line of lanes a warp.
+// log₂ Σ_i 2^{z_ij + o_i} for every column, with powers relative to `shifts`, or to the largest if these are too far off.
+// Warps alternate over rows and lanes over columns; `room` has one line of lanes per warp.
 __device__ void sweep_columns(const double *z, const double *offsets, const double *shifts, double *v, u32 m, u32 n, double room[][LANES]) {
     int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     for (u32 first = 0; first < n; first += LANES) {
@@ -67,7 +67,7 @@ __device__ void sweep_columns(const double *z, const double *offsets, const doub
             total = 0.0;
             for (int w = 0; w < warps; w++) total += room[w][lane];
             bool good = !here || (total > SMALL_SUM && total < LARGE_SUM);
-            // The same answer in every warp; barriers are met by all.
+            // Every warp gets the same answer, so all threads reach the barriers.
             if (__syncthreads_and(good)) break;
             double top = -INF64;
             if (here) {
@@ -84,7 +84,7 @@ __device__ void sweep_columns(const double *z, const double *offsets, const doub
     __syncthreads();
 }
 
-// z = X Yᵀ, all of it.
+// All of z = X Yᵀ.
 __device__ void fill_products(Tile tile, const double *x, const double *y, u32 m, u32 n, u32 dim, double *z) {
     int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
     for (u32 first_row = 0; first_row < m; first_row += SIDE) {
@@ -134,7 +134,7 @@ __device__ void fill_spread(Tile tile, const double *plan, const double *t, u32 
     __syncthreads();
 }
 
-// Every point's squared length under the metric, a warp each.
+// Every point's squared length under the metric, one warp each.
 __device__ void squared_lengths(const double *points, const double *metric, u32 count, u32 dim, u32 size, double *out) {
     int lane = threadIdx.x % LANES;
     for (u32 p = threadIdx.x / LANES; p < count; p += blockDim.x / LANES) {
@@ -151,13 +151,13 @@ __device__ void squared_lengths(const double *points, const double *metric, u32 
     }
 }
 
-// What is in shared memory: nothing, vectors of a number a point, or these and z.
+// What shared memory holds: nothing, the vectors with one number per point, or these and z.
 #define SHARED_VECTORS 1
 #define SHARED_ALL 2
 #define VECTORS 9
 
-// `potentials` keeps g of every slot, `most_points` numbers each, for the next call; `scratch` has room for two sets of points a block,
-// and for what is not in shared memory.
+// `potentials` keeps g of every slot, `most_points` numbers each, for the next call; `scratch` has space for two sets of
+// points per block, and for what is not in shared memory.
 extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tasks tasks, Found found, double lambda, int fresh, u32 most_sweeps, u32 most_points,
                                                               int in_shared, double *potentials, double *scratch) {
     extern __shared__ double dynamic[];
@@ -209,14 +209,15 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
             error = block_sum(error, room);
             if (error <= tolerance || sweep >= most_sweeps) break;
             for (u32 j = tid; j < n; j += blockDim.x) {
-                // Between a measure and itself u and v are the same, and their mean halves the error however diagonal the plan is.
+                // Between a measure and itself u and v are the same, and their mean halves the error even if the plan is
+                // nearly diagonal.
                 v[j] = same ? 0.5 * (v[j] + u[j]) : next[j];
                 column_offsets[j] = log2(b[j]) - v[j];
             }
             __syncthreads();
         }
-        // u is exact for v; next says what the columns hold. Columns that hold too much are scaled down, and what is missing then goes where
-        // rows and columns have room (Altschuler, Weed, Rigollet 2017). `next` becomes what columns lack, `u` what rows lack.
+        // u is exact for v; `next` gives the column sums. Columns that hold too much are scaled down, and the missing
+        // mass goes to rows and columns that lack it (Altschuler, Weed, Rigollet 2017). `next` becomes what columns lack.
         double dual = 0.0, length = 0.0, missing = 0.0;
         for (u32 i = tid; i < m; i += blockDim.x) {
             if (a[i] > 0.0) {
@@ -255,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
         }
         entropy = block_sum(entropy, room);
         fill_spread(tile, z, t, m, n, dim, spread);
-        // Pairs of groups, a lane each; warps take the slots by turns and are added up in their order.
+        // Pairs of groups, one lane each; warps alternate over the slots, and their sums are added in a fixed order.
         u32 slots = m * dim / size;
         double *cross = found.crosses + (u64)task * square;
         for (u32 start = 0; start < square; start += LANES) {

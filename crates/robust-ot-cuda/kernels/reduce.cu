@@ -1,4 +1,4 @@
-// Sums and maxima over a warp and over a block, in an order that never changes.
+// Sums and maxima over a warp and over a block, in a fixed order.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -22,7 +22,7 @@ template <typename T> __device__ inline T warp_max(T x) {
     return x;
 }
 
-// The same on every thread; `room` holds a number a warp, and is free again on return.
+// Returns the same sum on every thread; `room` holds one number per warp, and is free again on return.
 template <typename T> __device__ inline T block_sum(T x, T *room) {
     x = warp_sum(x);
     if (threadIdx.x % LANES == 0) room[threadIdx.x / LANES] = x;

@@ -1,7 +1,8 @@
-// Entropic transport in base-2 logarithms: γ_ij = 2^{o_i + o_j + z_ij} with o_i = log₂ a_i − u_i, o_j = log₂ b_j − v_j and
-// z = 2 S M Tᵀ / (λ ln 2). A sweep over the rows makes u_i = log₂ Σ_j 2^{o_j + z_ij}. In double precision, tiles of 64 × 64.
+// Entropic transport in base-2 logarithms: γ_ij = 2^{o_i + o_j + z_ij} with o_i = log₂ a_i − u_i, o_j = log₂ b_j − v_j
+// and z = 2 S M Tᵀ / (λ ln 2). A sweep over the rows computes u_i = log₂ Σ_j 2^{o_j + z_ij}. In double precision, tiles
+// of 64 × 64.
 
-// The largest exponent of every row and the sum of powers below it, for the columns of one part of the grid.
+// The largest exponent of every row and the sum of powers relative to it, for the columns of one part of the grid.
 extern "C" __global__ void __launch_bounds__(256)
     sweep_double(const double *x, const double *y, const double *offsets, u32 m, u32 n, u32 dim, double *tops, double *sums) {
     __shared__ Line lines[2 * DEPTH];
@@ -37,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 #pragma unroll
     for (int a = 0; a < 4; a++) {
-        // The sixteen threads of a row.
+        // Combines the sixteen threads of a row.
         for (int offset = 8; offset > 0; offset /= 2) {
             double other = __shfl_xor_sync(EVERY, top[a], offset), more = __shfl_xor_sync(EVERY, sum[a], offset);
             double largest = fmax(top[a], other);
@@ -50,7 +51,8 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// u_i from the parts of the grid; where there are no tops, they are what the sums were shifted by, and sums far from one are a fault.
+// Computes u_i from the parts of the grid. Without tops, the sums are relative to the shifts, and sums far from one are a
+// fault.
 extern "C" __global__ void join_sweep(const double *tops, const float *shifts, const double *sums, u32 m, u32 parts, double *u, u32 *fault) {
     u32 row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= m) return;
@@ -64,12 +66,12 @@ extern "C" __global__ void join_sweep(const double *tops, const float *shifts, c
         else if (own > 0.0) sum += own * exp2(tops[(u64)part * m + row] - top);
     }
     if (!tops && !(sum > 1e-18 && sum < 1e18)) atomicOr(fault, 1u);
-    // A fault leaves something finite to go on from.
+    // After a fault, u is still finite, so that the iteration can continue.
     u[row] = top + (tops ? log2(sum) : fmin(fmax(log2(sum), -130.0), 130.0));
 }
 
-// What the next sweep starts from: o = log₂ w − u in both precisions, u as shift, and how far the marginals were off.
-// `errors` has a number a block.
+// Computes what the next sweep starts from: o = log₂ w − u in both precisions, u as shift, and the error of the marginals.
+// `errors` has one number per block.
 extern "C" __global__ void take_sweep(const double *logs, const double *weights, const double *found, double *u, u32 count, u32 padded, double *offsets,
                                       float *half_offsets, float *shifts, double *errors) {
     __shared__ double room[LANES];
@@ -103,11 +105,11 @@ extern "C" __global__ void halve(const double *x, u32 rows, u32 dim, u32 padded_
     }
 }
 
-// The plan 2^{o_i + o_j + z_ij} with o_j already scaled down to what columns may hold: row sums, Σ γ ln γ of every row, and γT for 64
-// features of T, those of blockIdx.z. Only z = 0 writes sums and entropies.
+// Measures the plan 2^{o_i + o_j + z_ij}, with o_j already scaled down to the column marginals: row sums, Σ γ ln γ of
+// every row, and γT for 64 features of T, those of blockIdx.z. Only blockIdx.z = 0 writes sums and entropies.
 extern "C" __global__ void __launch_bounds__(256) measure_plan(const double *x, const double *y, const double *t, const double *row_offsets, const double *column_offsets,
                                                                u32 m, u32 n, u32 dim, double *row_sums, double *entropies, double *spread) {
-    // Masses take the place of the rows that they were made from.
+    // Masses overwrite the rows that they were computed from.
     __shared__ Line lines[SIDE + DEPTH];
     Line *masses = lines;
     Tile tile = {lines, lines + SIDE};
@@ -179,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(256) measure_plan(const double *x, 
     }
 }
 
-// The parts of the grid, added up into the first.
+// Adds up the parts of the grid into the first.
 extern "C" __global__ void join_parts(double *numbers, u64 count, u32 parts) {
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (u64)gridDim.x * blockDim.x) {
         double sum = numbers[at];

@@ -1,7 +1,8 @@
-// A Sinkhorn sweep on the matrix units: S_i = Σ_j 2^{o_j + z_ij − m_i} with z = X Yᵀ from factors in half precision, nothing m × n stored.
+// A Sinkhorn sweep on the tensor cores: S_i = Σ_j 2^{o_j + z_ij − m_i} with z = X Yᵀ from factors in half precision.
+// Nothing of size m × n is stored.
 //
-// Tiles of 128 rows × 64 columns. A warp takes 32 rows and all columns of a tile; the accumulators of the product begin with
-// o_j − m_i, so that they end as the exponents themselves. Sums of a tile are added to the total with a compensation.
+// Tiles of 128 rows × 64 columns. A warp takes 32 rows and all columns of a tile; the accumulators of the product start from
+// o_j − m_i, so that they end as the exponents themselves. Sums of a tile are added to the total by compensated summation.
 
 typedef unsigned short half_bits;
 
@@ -27,7 +28,7 @@ __device__ inline void multiply(float *c, const u32 *a, u32 b0, u32 b1) {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// The parts of 32 rows that this thread multiplies, 64 features of them: four steps of 16, two tiles of 16 rows.
+// Loads this thread's parts of 32 rows × 64 features: four steps of 16 features, two tiles of 16 rows.
 __device__ inline void load_rows(u32 parts[4][2][4], const half_bits *rows, u32 first, u32 dim, u32 chunk) {
     int lane = threadIdx.x % LANES;
 #pragma unroll
@@ -43,7 +44,8 @@ __device__ inline void load_rows(u32 parts[4][2][4], const half_bits *rows, u32 
     }
 }
 
-// Columns of a tile, 64 features of them, with their 16-byte pieces swapped so that reading them meets no bank twice.
+// Fetches 64 features of the columns of a tile, with their 16-byte pieces swapped so that reading them causes no bank
+// conflicts.
 __device__ inline void fetch(half_bits *stage, const half_bits *columns, u32 tile, u32 dim, u32 chunk) {
     for (int piece = threadIdx.x; piece < COLUMNS_A_TILE * 8; piece += blockDim.x) {
         int column = piece / 8, at = piece % 8;
@@ -71,7 +73,7 @@ __device__ inline void accumulate(float acc[8][2][4], const u32 parts[4][2][4], 
     }
 }
 
-// FINE takes hi·hi + hi·lo + lo·hi instead of hi·hi; ONE says that there are at most 64 features.
+// FINE computes hi·hi + hi·lo + lo·hi instead of hi·hi; ONE means that there are at most 64 features.
 template <bool FINE, bool ONE>
 __device__ void sweep(const half_bits *row_hi, const half_bits *row_lo, const half_bits *column_hi, const half_bits *column_lo, const float *offsets,
                       const float *shifts, u32 rows, u32 tiles, u32 dim, double *sums) {
@@ -92,7 +94,7 @@ __device__ void sweep(const half_bits *row_hi, const half_bits *row_lo, const ha
         load_rows(hi, row_hi, first, dim, 0);
         if (FINE) load_rows(lo, row_lo, first, dim, 0);
     }
-    // One step a tile and chunk; a few of them are on their way at any time.
+    // One step per tile and chunk; a few of them are in flight at any time.
     u32 steps = (to - from) * chunks;
     auto begin = [&](u32 step) {
         if (step < steps) {
@@ -156,7 +158,7 @@ __device__ void sweep(const half_bits *row_hi, const half_bits *row_lo, const ha
     for (int tile = 0; tile < 2; tile++) {
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            // The four threads of a row have its columns by turns.
+            // The columns of a row are spread over four threads.
             double sum = (double)total[tile][half] - lost[tile][half];
             sum += __shfl_xor_sync(EVERY, sum, 1);
             sum += __shfl_xor_sync(EVERY, sum, 2);

@@ -1,11 +1,11 @@
-// Products of matrices in double precision, tiles of 64 × 64 by 256 threads.
+// Matrix products in double precision, in tiles of 64 × 64 by 256 threads.
 
 #define SIDE 64
 #define DEPTH 16
-// Below this, a power of two is nothing.
+// Powers of two with exponents below this are zero.
 #define LEAST_EXPONENT -1070.0
 
-// Lines of shared memory, a little longer than a tile so that reading down a column meets no bank twice.
+// Lines of shared memory, a little longer than a tile so that reading down a column causes no bank conflicts.
 typedef double Line[SIDE + 1];
 
 struct Tile {
@@ -13,7 +13,8 @@ struct Tile {
     Line *columns;
 };
 
-// z += what sixteen lines of rows and columns give: thread (ty, tx) of 16 × 16 has the rows ty + 16 a and the columns tx + 16 b.
+// z += the product of sixteen lines of rows and columns: thread (ty, tx) of 16 × 16 has the rows ty + 16 a and the columns
+// tx + 16 b.
 __device__ inline void multiply_tile(Tile tile, double z[4][4]) {
     int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
 #pragma unroll

@@ -1,11 +1,12 @@
-//! What kernels are given, as they are laid out there.
+//! Kernel arguments, with the memory layout of the kernels.
 
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
-use robust_ot::{Error, MetricSet, Prior, Result};
+use robust_ot::sets::Prior;
+use robust_ot::{Error, MetricSet, Result};
 
 use crate::device::Device;
 
-/// The address of a buffer on the device, or 0 where there is none.
+/// The address of a buffer on the device; kernels take 0 for no buffer.
 pub(crate) fn address<T>(device: &Device, buffer: &CudaSlice<T>) -> u64 {
     buffer.device_ptr(device.stream()).0
 }
@@ -22,7 +23,7 @@ pub(crate) struct Truth {
     pub(crate) batch: u32,
 }
 
-/// Where targets are not all on the true labels; see kernels/batch.cu.
+/// Soft targets; see kernels/batch.cu.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Soft {
@@ -31,7 +32,7 @@ pub(crate) struct Soft {
     pub(crate) table: u64,
 }
 
-/// A step of the optimiser; see kernels/batch.cu.
+/// A step of the optimizer; see kernels/batch.cu.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Rates {
@@ -49,7 +50,7 @@ pub(crate) struct Set {
     prior: u64,
 }
 
-// SAFETY: plain numbers, laid out in C as in CUDA.
+// SAFETY: plain numbers, with the same C layout as in CUDA.
 #[allow(unsafe_code)]
 unsafe impl DeviceRepr for Truth {}
 // SAFETY: as above.
@@ -79,8 +80,8 @@ impl DeviceSet {
             MetricSet::Kl { lambda, prior } => (3, 0, *lambda, Some(prior)),
             MetricSet::Ds { lambda, prior } => (4, 0, *lambda, Some(prior)),
             MetricSet::Features { lambda } => (5, 0, *lambda, None),
-            MetricSet::Srw { .. } | MetricSet::Rkp { .. } => {
-                let rule = "w2, p, p-power, kl, ds or features on a CUDA device, or the device the cpu";
+            _ => {
+                let rule = "w2, p, p-power, kl, ds or features on a CUDA device (others run on the cpu)";
                 return Err(Error::parameter("metric", rule, set.name()));
             }
         };
@@ -105,10 +106,11 @@ impl DeviceSet {
     }
 }
 
-/// What a kernel found wrong: step, code and value, smallest first; see kernels/metric.cu.
+/// The fault number of a run without faults. A fault packs step, code and value, and the smallest wins; see
+/// kernels/metric.cu.
 pub(crate) const NO_FAULT: u64 = u64::MAX;
 
-/// A fault as an error of the library.
+/// Converts a fault to an error of the library.
 pub(crate) fn fault(found: u64, set: Option<&DeviceSet>, epoch: usize) -> Result<()> {
     if found == NO_FAULT {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The robust loss of predictions that another library has on the device, on that library's stream.
+//! The robust loss of predictions that another library holds on the device, on that library's stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::blas::{Blas, Precision};
 use crate::device::Device;
 use crate::label_loss::{LabelLoss, Shape};
 
-/// Numbers of another library on the device, row by row without gaps.
+/// Addresses of another library's arrays on the device, row-major without gaps.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchAddresses {
     /// ln h, rows × L, single precision.
     pub log_predictions: u64,
-    /// h.
+    /// h, rows × L, single precision.
     pub predictions: u64,
     /// Where ∂W/∂h goes, rows × L, single precision.
     pub gradients: u64,
-    /// Where W goes, one a row, double precision.
+    /// Where W goes, one per row, double precision.
     pub losses: u64,
 }
 
-/// [`RobustLoss::loss_gradient`] for predictions that are on the device already: nothing but the true labels is copied.
+/// [`RobustLoss::loss_gradient`] for predictions that are already on the device: only the true labels are copied.
 ///
 /// ```
 /// use ndarray::array;
@@ -43,16 +43,16 @@ pub struct BatchAddresses {
 pub struct BatchLoss {
     device: Device,
     loss: LabelLoss,
-    /// Whether the metric set can be out of range, which is looked for after every batch.
+    /// Whether the metric set can be out of range, which is checked after every batch.
     can_fail: bool,
-    room: Room,
+    workspace: Buffers,
     streams: HashMap<u64, Stream>,
-    /// What the last batch was done with, whatever its stream: the next one uses the same room.
+    /// Recorded at the end of the last batch, on any stream: the next batch uses the same buffers.
     done: Done,
 }
 
 #[derive(Debug)]
-struct Room {
+struct Buffers {
     order: CudaSlice<u32>,
     starts: CudaSlice<u32>,
     indices: CudaSlice<u32>,
@@ -76,10 +76,10 @@ impl std::fmt::Debug for Done {
 }
 
 impl BatchLoss {
-    /// Puts the labels on the device.
+    /// Copies the labels to the device.
     ///
     /// # Errors
-    /// When the metric set or the settings are not for the device, or it has no room.
+    /// When the device does not support the metric set or the settings, or is out of memory.
     pub fn new(device: &Device, loss: &RobustLoss<f32>) -> Result<Self> {
         let _turn = device.turn();
         let device = &device.fork()?;
@@ -93,20 +93,20 @@ impl BatchLoss {
             device: device.clone(),
             loss: LabelLoss::new(device, loss)?,
             can_fail,
-            room: Room::new(device, 0, 0)?,
+            workspace: Buffers::new(device, 0, 0)?,
             streams: HashMap::new(),
             done: Done(done),
         })
     }
 
-    /// Puts the losses and gradients of a batch on a stream of CUDA's.
+    /// Enqueues the losses and gradients of a batch on a CUDA stream.
     ///
     /// # Errors
-    /// When the device has no room or fails, or the metric is not representable.
+    /// When the device is out of memory or fails, or the metric is not representable.
     ///
     /// # Safety
-    /// The stream must be one of this device's, alive for as long as this is. The addresses must be of memory of the device that the
-    /// stream may read and write, rows × L numbers each (and one loss a row).
+    /// The stream must belong to this device and live as long as this value. The addresses must be of device memory that
+    /// the stream may read and write, rows × L numbers each (and one loss per row).
     #[allow(unsafe_code)]
     pub unsafe fn enqueue(&mut self, stream: u64, targets: &Targets, batch: BatchAddresses) -> Result<()> {
         let device = self.device.clone();
@@ -125,29 +125,29 @@ impl BatchLoss {
             most = most.max(labels.len());
         }
         if let std::collections::hash_map::Entry::Vacant(e) = self.streams.entry(stream) {
-            // SAFETY: the caller says that the stream is one of this device's and stays.
+            // SAFETY: the caller guarantees that the stream belongs to this device and stays alive.
             let found = unsafe { device.context().wrap_borrowed_stream(stream as *mut _) };
             let blas = Blas::on(&device, &found, Precision::F32)?;
             e.insert(Stream { stream: found, blas });
         }
-        // Rooms are made on the device's own stream; what they are used on waits for that.
+        // Buffers are allocated on the device's own stream; the streams that use them wait for that.
         if !self.loss.fits(rows, indices.len())
-            || self.room.order.len() < rows
-            || self.room.indices.len() < indices.len()
+            || self.workspace.order.len() < rows
+            || self.workspace.indices.len() < indices.len()
         {
             self.done.0.synchronize().map_err(failed)?;
         }
         let grown = self.loss.reserve(Shape { rows, lines: indices.len(), most })?;
-        if self.room.order.len() < rows || self.room.indices.len() < indices.len() {
-            self.room = Room::new(&device, rows, indices.len())?;
+        if self.workspace.order.len() < rows || self.workspace.indices.len() < indices.len() {
+            self.workspace = Buffers::new(&device, rows, indices.len())?;
             device.stream().synchronize().map_err(failed)?;
         } else if grown {
             device.stream().synchronize().map_err(failed)?;
         }
         let Stream { stream, blas } = &self.streams[&stream];
         stream.wait(&self.done.0).map_err(failed)?;
-        let Room { order, starts: row_starts, indices: labels, lines: row_lines, step, fault: faults } =
-            &mut self.room;
+        let Buffers { order, starts: row_starts, indices: labels, lines: row_lines, step, fault: faults } =
+            &mut self.workspace;
         let rows_in_order: Vec<u32> = (0..rows as u32).collect();
         for (to, from) in [
             (&mut *order, &rows_in_order),
@@ -189,16 +189,16 @@ impl BatchLoss {
 }
 
 impl Drop for BatchLoss {
-    /// What is still on some stream uses the rooms.
+    /// Waits for work that still uses the buffers.
     fn drop(&mut self) {
         let _ = self.done.0.synchronize();
     }
 }
 
-impl Room {
+impl Buffers {
     fn new(device: &Device, rows: usize, labels: usize) -> Result<Self> {
         let stream = device.stream();
-        let failed = |error| device.failed("room for true labels", error);
+        let failed = |error| device.failed("buffers for true labels", error);
         let whole = |count: usize| stream.alloc_zeros::<u32>(count.max(1)).map_err(failed);
         Ok(Self {
             order: whole(rows)?,

@@ -9,20 +9,20 @@ use robust_ot::{Error, Result};
 
 use crate::device::Device;
 
-/// Room that cuBLAS may use: given once, so that graphs can be captured and results do not change from run to run.
-const ROOM: usize = 32 << 20;
+/// Bytes of cuBLAS workspace, allocated once so that graphs can be captured and results do not change from run to run.
+const WORKSPACE_BYTES: usize = 32 << 20;
 
-/// How accurately single-precision products are formed.
+/// How accurately single-precision products are computed.
 ///
 /// ```
 /// assert_eq!(robust_ot_cuda::Precision::default(), robust_ot_cuda::Precision::F32);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
-    /// As single precision is.
+    /// Full single precision.
     #[default]
     F32,
-    /// On the matrix units, with factors rounded to 11 bits: faster, relative errors near 5e-4.
+    /// On the tensor cores, with factors rounded to 11 bits: faster, with relative errors near 5e-4.
     Tf32,
 }
 
@@ -40,20 +40,20 @@ impl FromStr for Precision {
 
 /// Products on the stream of one device.
 pub(crate) struct Blas {
-    /// There until it is given back.
+    /// `Some` until it is returned to the device.
     handle: Option<CudaBlas>,
     device: Device,
-    /// Held for as long as cuBLAS knows its address.
+    /// Kept alive while cuBLAS holds its address.
     _room: CudaSlice<u8>,
 }
 
-/// A matrix within device memory, row by row.
+/// A row-major matrix in device memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix {
     pub(crate) address: u64,
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    /// Whether its transpose is meant.
+    /// Whether its transpose is used.
     pub(crate) transposed: bool,
 }
 
@@ -90,33 +90,35 @@ impl Blas {
         Self::on(device, device.stream(), precision)
     }
 
-    /// On another stream of the same device.
+    /// As [`Blas::new`], on another stream of the same device.
     #[allow(unsafe_code)]
     pub(crate) fn on(device: &Device, stream: &Arc<CudaStream>, precision: Precision) -> Result<Self> {
-        // SAFETY: looks for the library and leaves it.
+        // SAFETY: only looks for the library.
         if !unsafe { sys::is_culib_present() } {
             return Err(device.refusal(
                 "cuBLAS must be installed, but libcublas cannot be loaded; it is part of the CUDA toolkit and of the Python \
                  package nvidia-cublas",
             ));
         }
-        let room = stream.alloc_zeros::<u8>(ROOM).map_err(|error| device.failed("room for cuBLAS", error))?;
+        let workspace = stream
+            .alloc_zeros::<u8>(WORKSPACE_BYTES)
+            .map_err(|error| device.failed("the cuBLAS workspace", error))?;
         let unused = device.handles().pop();
         let blas = match unused {
             None => CudaBlas::new(stream.clone()).map_err(|error| refusal(device, error))?,
             Some(mut blas) => {
-                // SAFETY: nobody else has the handle, and the stream is one of its card's.
+                // SAFETY: nothing else uses the handle, and the stream belongs to its GPU.
                 unsafe { blas.set_stream(stream.clone()) }.map_err(|error| refusal(device, error))?;
                 blas
             }
         };
-        let address = room.device_ptr(stream).0;
-        // SAFETY: the handle is alive, and so is the room for as long as it.
+        let address = workspace.device_ptr(stream).0;
+        // SAFETY: the handle is alive, and the workspace lives as long as it does.
         unsafe {
-            let set = sys::cublasSetWorkspace_v2(*blas.handle(), address as *mut _, ROOM);
+            let set = sys::cublasSetWorkspace_v2(*blas.handle(), address as *mut _, WORKSPACE_BYTES);
             set.result().map_err(|error| refusal(device, error))?;
         }
-        let found = Self { handle: Some(blas), device: device.clone(), _room: room };
+        let found = Self { handle: Some(blas), device: device.clone(), _room: workspace };
         found.set_precision(precision)?;
         Ok(found)
     }
@@ -142,10 +144,10 @@ impl Blas {
         let ((m, k), (also_k, n)) = (a.shape(), b.shape());
         assert!(
             k == also_k && (out.rows, out.columns) == (m, n) && !out.transposed,
-            "shapes of a product fit"
+            "the shapes of a product must match"
         );
         let (one, zero) = (1.0_f32, 0.0_f32);
-        // cuBLAS goes by columns, so it is asked for outᵀ = Bᵀ Aᵀ.
+        // cuBLAS is column-major, so it computes outᵀ = Bᵀ Aᵀ.
         // SAFETY: the addresses are those of buffers at least as large as their shapes, and the handle is alive.
         unsafe {
             sys::cublasSgemm_v2(

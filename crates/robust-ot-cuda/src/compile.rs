@@ -1,4 +1,4 @@
-//! Kernels from source to machine code by NVRTC, for the card that is there, kept on disk.
+//! Compilation of kernels by NVRTC, for the available GPU, with a cache on disk.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fs;
@@ -11,7 +11,7 @@ const REDUCE: &str = include_str!("../kernels/reduce.cu");
 const TILES: &str = include_str!("../kernels/tiles.cu");
 const METRIC: &str = include_str!("../kernels/metric.cu");
 
-/// What is compiled together.
+/// The kernels that are compiled together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// Training and the loss.
@@ -23,10 +23,10 @@ pub enum Source {
 }
 
 impl Source {
-    /// How many there are.
+    /// The number of sources.
     pub(crate) const COUNT: usize = Self::ALL.len();
 
-    /// Each of them.
+    /// All sources.
     ///
     /// ```
     /// for source in robust_ot_cuda::Source::ALL {
@@ -53,7 +53,7 @@ impl Source {
     }
 }
 
-/// The machine code of a source for a card of this compute capability, from the folder or from the compiler.
+/// The machine code of a source for a GPU of this compute capability, from the cache folder or from the compiler.
 pub(crate) fn binary(
     source: Source,
     capability: (i32, i32),
@@ -68,7 +68,7 @@ pub(crate) fn binary(
     }
     let binary = compile(&text, capability)?;
     if let Some(path) = kept {
-        // Not being able to keep it costs a second next time, and nothing else.
+        // If it cannot be cached, the only cost is a second next time.
         let _ = keep(&path, &binary);
     }
     Ok(binary)
@@ -80,7 +80,7 @@ fn kept_at(folder: &Path, source: Source, text: &str, (major, minor): (i32, i32)
     folder.join(format!("{source:?}-sm{major}{minor}-{:016x}.cubin", hasher.finish()).to_lowercase())
 }
 
-/// Whole or not at all, whoever else writes.
+/// Writes a file atomically, even if other processes write it too.
 fn keep(path: &Path, binary: &[u8]) -> std::io::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     let own = path.with_extension(format!("{}.part", std::process::id()));
@@ -88,7 +88,7 @@ fn keep(path: &Path, binary: &[u8]) -> std::io::Result<()> {
     fs::rename(&own, path)
 }
 
-/// Compiles for one compute capability. Needs no card.
+/// Compiles for one compute capability. Does not need a GPU.
 ///
 /// ```no_run
 /// use robust_ot_cuda::{Source, compile};
@@ -98,10 +98,10 @@ fn keep(path: &Path, binary: &[u8]) -> std::io::Result<()> {
 /// ```
 ///
 /// # Errors
-/// When NVRTC cannot be loaded, or with what the compiler says.
+/// When NVRTC cannot be loaded, or with the log of the compiler.
 #[allow(unsafe_code)]
 pub fn compile(text: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>, String> {
-    // SAFETY: looks for the library and leaves it.
+    // SAFETY: only looks for the library.
     if !unsafe { sys::is_culib_present() } {
         return Err(
             "the compiler NVRTC must be installed to compile kernels, but libnvrtc cannot be loaded; \
@@ -118,7 +118,7 @@ pub fn compile(text: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>, String
         "--std=c++17".to_owned(),
         "--extra-device-vectorization".to_owned(),
     ];
-    // SAFETY: the program is alive until it is destroyed below, and buffers are as long as NVRTC says.
+    // SAFETY: the program is alive until it is destroyed below, and buffers have the length that NVRTC reports.
     unsafe {
         let compiled = result::compile_program(program, &options);
         let outcome = match compiled {
@@ -142,7 +142,7 @@ pub fn compile(text: &str, (major, minor): (i32, i32)) -> Result<Vec<u8>, String
 #[allow(unsafe_code)]
 unsafe fn machine_code(program: sys::nvrtcProgram) -> Result<Vec<u8>, result::NvrtcError> {
     let mut size = 0;
-    // SAFETY: the caller's; the buffer has the size that was asked for.
+    // SAFETY: the caller guarantees a compiled program; the buffer has the requested size.
     unsafe {
         sys::nvrtcGetCUBINSize(program, &raw mut size).result()?;
         let mut binary = vec![0_u8; size];

@@ -1,4 +1,4 @@
-//! One card: opened by its number, with its kernels compiled and a stream to work on.
+//! A GPU: opened by its index, with compiled kernels and a stream.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use robust_ot::{Error, Result};
 use crate::blas::{Blas, Precision};
 use crate::compile::{self, Source};
 
-/// The oldest CUDA that the driver may stand for.
+/// The minimum CUDA version that the driver must support.
 const OLDEST_DRIVER: i32 = 12_000;
-/// The oldest card whose matrix units know the products of half precision that are used here.
-const OLDEST_CARD: (i32, i32) = (8, 0);
+/// The oldest compute capability whose tensor cores support the half-precision products used here.
+const OLDEST_CAPABILITY: (i32, i32) = (8, 0);
 
 /// A CUDA device.
 ///
@@ -23,21 +23,22 @@ const OLDEST_CARD: (i32, i32) = (8, 0);
 /// use robust_ot_cuda::Device;
 /// match Device::open(0, None) {
 ///     Ok(device) => println!("{device}"),
-///     Err(error) => println!("no card: {error}"), // says what is missing
+///     Err(error) => println!("no GPU: {error}"), // names what is missing
 /// }
 /// ```
 #[derive(Clone)]
 pub struct Device {
-    card: Arc<Card>,
-    /// What this handle's work is put on, in order.
+    gpu: Arc<Gpu>,
+    /// The stream that runs this handle's work, in order.
     stream: Arc<CudaStream>,
 }
 
-/// The cards of this process, each opened once and for good: its kernels are compiled, and whose turn it is is one matter.
-static CARDS: Mutex<Vec<Arc<Card>>> = Mutex::new(Vec::new());
+/// The GPUs of this process. Each is opened once and stays open, so that its kernels are compiled once and all threads share
+/// one lock.
+static GPUS: Mutex<Vec<Arc<Gpu>>> = Mutex::new(Vec::new());
 
-struct Card {
-    /// A forked process cannot use what its parent has opened.
+struct Gpu {
+    /// The process that opened the GPU: a forked process cannot use what its parent has opened.
     process: u32,
     index: usize,
     name: String,
@@ -45,11 +46,12 @@ struct Card {
     context: Arc<CudaContext>,
     cache: Option<PathBuf>,
     modules: [OnceLock<Arc<CudaModule>>; Source::COUNT],
-    /// Only one thread compiles.
+    /// Held while a thread compiles, so that only one does.
     compiling: Mutex<()>,
-    /// Whose turn it is; see [`Device::turn`].
+    /// The lock of [`Device::turn`].
     turn: Mutex<()>,
-    /// Handles of cuBLAS that nobody uses: to destroy one waits for the whole card, which would spoil what another thread captures.
+    /// Unused cuBLAS handles, kept because destroying one waits for the whole GPU, which would break a graph that another
+    /// thread captures.
     handles: Mutex<Vec<CudaBlas>>,
 }
 
@@ -61,23 +63,24 @@ impl fmt::Debug for Device {
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cuda:{} ({})", self.card.index, self.card.name)
+        write!(f, "cuda:{} ({})", self.gpu.index, self.gpu.name)
     }
 }
 
 impl Device {
-    /// How many cards there are; none where there is no driver.
+    /// The number of GPUs; 0 without a driver.
     pub fn count() -> usize {
-        // SAFETY: looks for the library and leaves it; nothing is called.
+        // SAFETY: only looks for the library; nothing is called.
         #[allow(unsafe_code)]
         let present = unsafe { sys::is_culib_present() };
         if present { CudaContext::device_count().map_or(0, |count| count.max(0) as usize) } else { 0 }
     }
 
-    /// Opens the card of this number, or takes the one that is open. Kernels that it compiles are kept in the folder, if one is given.
+    /// Opens the GPU with this index, or reuses it if it is already open. Compiled kernels are kept in the folder, if one
+    /// is given.
     ///
     /// # Errors
-    /// When there is no driver, it is too old, or there is no such card.
+    /// When there is no driver, the driver or the GPU is too old, or there is no such GPU.
     pub fn open(index: usize, cache: Option<&Path>) -> Result<Self> {
         let refuse = |problem: String| Err(Error::Device { device: format!("cuda:{index}"), problem });
         // SAFETY: as in `count`.
@@ -91,35 +94,33 @@ impl Device {
         let asked = unsafe { sys::cuDriverGetVersion(&raw mut version) };
         if asked == sys::CUresult::CUDA_SUCCESS && version < OLDEST_DRIVER {
             let (wanted, found) = (version_name(OLDEST_DRIVER), version_name(version));
-            return refuse(format!(
-                "the driver must be one of CUDA {wanted} or later, but is one of {found}"
-            ));
+            return refuse(format!("the driver must support CUDA {wanted} or later, but supports {found}"));
         }
         if let Err(error) = driver::result::init() {
-            return refuse(format!("the driver does not start: {}", describe(error)));
+            return refuse(format!("the driver failed to start: {}", describe(error)));
         }
         let count = Self::count();
         if index >= count {
-            return refuse(format!("the number of a card must be below {count}, the cards there are"));
+            return refuse(format!("the index of a GPU must be below {count}, the number of GPUs"));
         }
         let process = std::process::id();
-        let mut cards = CARDS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(card) = cards.iter().find(|card| (card.process, card.index) == (process, index)) {
-            let stream = card.context.new_stream();
+        let mut gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gpu) = gpus.iter().find(|gpu| (gpu.process, gpu.index) == (process, index)) {
+            let stream = gpu.context.new_stream();
             return stream.map_or_else(
                 |error| refuse(describe(error)),
-                |stream| Ok(Self { card: card.clone(), stream }),
+                |stream| Ok(Self { gpu: gpu.clone(), stream }),
             );
         }
         let open = || -> std::result::Result<Self, DriverError> {
             let context = CudaContext::new(index)?;
-            // SAFETY: all work of a device is on its one stream, or ordered with it by hand, so that no event is needed between buffers.
+            // SAFETY: all work of a device is on its one stream, or explicitly ordered with it, so buffers need no events.
             #[allow(unsafe_code)]
             unsafe {
                 context.disable_event_tracking();
             }
             let stream = context.new_stream()?;
-            let card = Card {
+            let gpu = Gpu {
                 process,
                 index,
                 name: context.name()?,
@@ -131,46 +132,47 @@ impl Device {
                 turn: Mutex::new(()),
                 handles: Mutex::new(Vec::new()),
             };
-            Ok(Self { card: Arc::new(card), stream })
+            Ok(Self { gpu: Arc::new(gpu), stream })
         };
         let device = match open() {
             Ok(device) => device,
             Err(error) => return refuse(describe(error)),
         };
-        if device.card.capability < OLDEST_CARD {
-            let (major, minor) = device.card.capability;
+        if device.gpu.capability < OLDEST_CAPABILITY {
+            let (major, minor) = device.gpu.capability;
             return refuse(format!(
-                "the card must have compute capability {}.{} or more, but {} has {major}.{minor}",
-                OLDEST_CARD.0, OLDEST_CARD.1, device.card.name
+                "the GPU must have compute capability {}.{} or more, but {} has {major}.{minor}",
+                OLDEST_CAPABILITY.0, OLDEST_CAPABILITY.1, device.gpu.name
             ));
         }
-        cards.push(device.card.clone());
+        gpus.push(device.gpu.clone());
         Ok(device)
     }
 
-    /// Threads share a card by turns: much of CUDA (memory, modules, cuBLAS) may not be used while another thread captures a graph.
+    /// Locks the GPU for this thread: much of CUDA (memory, modules, cuBLAS) may not be used while another thread
+    /// captures a graph.
     pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
-        self.card.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.gpu.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Handles of cuBLAS to take from and to give back to.
+    /// The unused cuBLAS handles, to take from and return to.
     pub(crate) fn handles(&self) -> MutexGuard<'_, Vec<CudaBlas>> {
-        self.card.handles.lock().unwrap_or_else(PoisonError::into_inner)
+        self.gpu.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another handle of the same card, whose work is put on a stream of its own.
+    /// Another handle to the same GPU, with its own stream.
     ///
     /// # Errors
-    /// When the card does not answer.
+    /// When the GPU does not respond.
     pub fn fork(&self) -> Result<Self> {
-        let stream = self.card.context.new_stream().map_err(|error| self.failed("a stream", error))?;
-        Ok(Self { card: self.card.clone(), stream })
+        let stream = self.gpu.context.new_stream().map_err(|error| self.failed("a stream", error))?;
+        Ok(Self { gpu: self.gpu.clone(), stream })
     }
 
-    /// Finds out whether everything is there that computing needs: kernels, compiled if they must be, and cuBLAS.
+    /// Checks that everything needed for computing is available: kernels, compiled if necessary, and cuBLAS.
     ///
     /// # Errors
-    /// With what is missing.
+    /// Names what is missing.
     pub fn check(&self) -> Result<()> {
         let _turn = self.turn();
         for (source, kernel) in [
@@ -183,22 +185,22 @@ impl Device {
         Blas::new(self, Precision::F32).map(|_| ())
     }
 
-    /// The number of the card.
+    /// The index of the GPU.
     pub fn index(&self) -> usize {
-        self.card.index
+        self.gpu.index
     }
 
-    /// What the card is called.
+    /// The name of the GPU.
     pub fn name(&self) -> &str {
-        &self.card.name
+        &self.gpu.name
     }
 
-    /// Bytes of its memory that are free, and all there are.
+    /// Bytes of its memory: free, and in total.
     ///
     /// # Errors
-    /// When the card does not answer.
+    /// When the GPU does not respond.
     pub fn memory(&self) -> Result<(usize, usize)> {
-        self.card.context.mem_get_info().map_err(|error| self.failed("memory", error))
+        self.gpu.context.mem_get_info().map_err(|error| self.failed("memory", error))
     }
 
     pub(crate) fn stream(&self) -> &Arc<CudaStream> {
@@ -206,24 +208,24 @@ impl Device {
     }
 
     pub(crate) fn context(&self) -> &Arc<CudaContext> {
-        &self.card.context
+        &self.gpu.context
     }
 
-    /// Multiprocessors.
+    /// Number of multiprocessors.
     pub(crate) fn processors(&self) -> usize {
         let count = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-        self.card.context.attribute(count).map_or(1, |count| count.max(1) as usize)
+        self.gpu.context.attribute(count).map_or(1, |count| count.max(1) as usize)
     }
 
-    /// Bytes of shared memory that a block may have, if it asks.
+    /// The most bytes of shared memory that a block may request.
     pub(crate) fn shared_memory(&self) -> usize {
         let most = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-        self.card.context.attribute(most).map_or(48 << 10, |most| most.max(0) as usize)
+        self.gpu.context.attribute(most).map_or(48 << 10, |most| most.max(0) as usize)
     }
 
-    /// A kernel, compiled if it is the first of its source.
+    /// Loads a kernel, compiling its source on first use.
     pub(crate) fn kernel(&self, source: Source, name: &str) -> Result<CudaFunction> {
-        let Card { modules, compiling, context, cache, capability, .. } = &*self.card;
+        let Gpu { modules, compiling, context, cache, capability, .. } = &*self.gpu;
         let slot = &modules[source as usize];
         let module = if let Some(module) = slot.get() {
             module
@@ -242,24 +244,24 @@ impl Device {
         module.load_function(name).map_err(|error| self.failed(name, error))
     }
 
-    /// An error of the driver while something was done.
+    /// A driver error, with what it concerns.
     pub(crate) fn failed(&self, what: &str, error: DriverError) -> Error {
         self.refusal(format!("{what}: {}", describe(error)))
     }
 
     pub(crate) fn refusal(&self, problem: impl Into<String>) -> Error {
-        Error::Device { device: format!("cuda:{}", self.card.index), problem: problem.into() }
+        Error::Device { device: format!("cuda:{}", self.gpu.index), problem: problem.into() }
     }
 
-    /// Out of memory, with what was needed and what would need less; any other error as it is.
-    pub(crate) fn no_room(&self, what: &str, bytes: usize, cure: &str, error: DriverError) -> Error {
+    /// An out-of-memory error, with what was needed and what would need less; any other error as it is.
+    pub(crate) fn out_of_memory(&self, what: &str, bytes: usize, cure: &str, error: DriverError) -> Error {
         if error.0 != sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return self.failed(what, error);
         }
         let gigabytes = |bytes: usize| bytes as f64 / 1e9;
         let (free, all) = self.memory().unwrap_or_default();
         self.refusal(format!(
-            "{what} needs {:.2} GB, but {:.2} of {:.2} GB are free; {cure}",
+            "{what}: {:.2} GB are needed, but {:.2} of {:.2} GB are free; {cure}",
             gigabytes(bytes),
             gigabytes(free),
             gigabytes(all)

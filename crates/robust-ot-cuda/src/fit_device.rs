@@ -19,7 +19,7 @@ use crate::training::Training;
 /// # use robust_ot::loss::Targets;
 /// # use robust_ot_learn::data::Features;
 /// # use robust_ot_learn::{Dataset, FitSettings, Samples};
-/// use robust_ot::Interrupt;
+/// use robust_ot::solve::Interrupt;
 /// use robust_ot_cuda::{DeviceChoice, FitDevice, Precision};
 /// use robust_ot_learn::FitRun;
 ///

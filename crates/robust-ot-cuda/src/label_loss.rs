@@ -1,4 +1,4 @@
-//! The robust loss of a batch on the device: [`robust_ot::loss::RobustLoss`] as a handful of products and kernels.
+//! The robust loss of a batch on the device: [`robust_ot::loss::RobustLoss`] as a few matrix products and kernels.
 
 use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream};
@@ -12,15 +12,15 @@ use crate::compile::Source;
 use crate::device::Device;
 use crate::launch::{THREADS, grid, launch, rows};
 
-/// The most labels whose table of first costs is kept on the device.
+/// The largest table of first costs, in bytes, that is kept on the device.
 const TABLE_BYTES: usize = 4 << 30;
 
-/// Shared memory that the kernel of plans has of its own.
+/// Bytes of static shared memory of the kernel `plans`.
 const STATIC_SHARED: usize = 12 << 10;
-/// Newton steps are for rows of at most so many labels; see kernels/labels.cu.
+/// The most labels of a row for which Newton steps are taken; see kernels/labels.cu.
 const NEWTON_LABELS: usize = 32;
 
-/// The labels on the device, and room for a batch.
+/// The labels on the device, and buffers for a batch.
 #[derive(Debug)]
 pub(crate) struct LabelLoss {
     device: Device,
@@ -35,12 +35,12 @@ pub(crate) struct LabelLoss {
     both: CudaSlice<f32>,
     first: First,
     kernels: Kernels,
-    /// Bytes of shared memory for the vectors of a row's labels.
+    /// The most bytes of shared memory for the vectors of a row's labels.
     most_shared: usize,
-    room: Room,
+    workspace: Buffers,
 }
 
-/// The costs that every solve begins with.
+/// The costs that every solve starts from.
 #[derive(Debug)]
 enum First {
     Table(CudaSlice<f32>),
@@ -55,16 +55,16 @@ struct Kernels {
     loss_slopes: CudaFunction,
 }
 
-/// For so many rows with so many lines.
+/// Buffers for `rows` rows with `lines` lines, one line per true label of a row.
 #[derive(Debug)]
-struct Room {
+struct Buffers {
     rows: usize,
     lines: usize,
-    /// Σ_p (Σ_q γ_pq) [G_p | E_p] over what moves, rows × (r(r+1)/2 + d).
+    /// Σ_p (Σ_q γ_pq) [G_p | E_p] over the mass that moves, rows × (r(r+1)/2 + d).
     diagonals: CudaSlice<f32>,
     /// Lines × d.
     gathered: CudaSlice<f32>,
-    /// Lines × L, where there is no table.
+    /// Lines × L, if there is no table.
     costs: CudaSlice<f32>,
     shares: CudaSlice<f32>,
     logs: CudaSlice<f32>,
@@ -78,7 +78,7 @@ struct Room {
     losses: CudaSlice<f64>,
 }
 
-/// The rows of a batch: how many, how many lines they have at most, and the most labels of one.
+/// The size of a batch: its rows, an upper bound on their lines, and the most labels of a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) rows: usize,
@@ -91,13 +91,13 @@ impl LabelLoss {
         let Labels { points, grams, size, set, first_moved, first_own, first_costs } = loss.geometry();
         let settings = loss.settings().clone();
         if settings.frank_wolfe != 1 {
-            let rule = "1 on a CUDA device, or the device the cpu";
+            let rule = "1 on a CUDA device (other values run on the cpu)";
             return Err(Error::parameter("frank_wolfe", rule, settings.frank_wolfe));
         }
         let stream = device.stream();
         let upload = |numbers: &[f32]| {
             stream.clone_htod(numbers).map_err(|error| {
-                device.no_room("the labels", 4 * numbers.len(), "fewer labels need less", error)
+                device.out_of_memory("the labels", 4 * numbers.len(), "fewer labels need less", error)
             })
         };
         let flat =
@@ -134,20 +134,20 @@ impl LabelLoss {
             first,
             kernels,
             most_shared,
-            room: Room::new(device, 0, 0, (labels, *size, points.ncols()), false)?,
+            workspace: Buffers::new(device, 0, 0, (labels, *size, points.ncols()), false)?,
             device: device.clone(),
         })
     }
 
-    /// Room for batches up to this size; graphs that were captured before must be captured again if it says so.
+    /// Reserves buffers for batches up to this size. Returns true if they moved, so that graphs must be captured again.
     pub(crate) fn reserve(&mut self, shape: Shape) -> Result<bool> {
         let shared = shared_bytes(shape.most);
         if shared > self.most_shared {
             let most = self.most_shared / shared_bytes(1);
             let found = shape.most;
-            return Err(self
-                .device
-                .refusal(format!("a row must have at most {most} labels there, but one has {found}")));
+            return Err(self.device.refusal(format!(
+                "a row must have at most {most} labels on this device, but one has {found}"
+            )));
         }
         if self.settings.tolerance > 0.0 && shape.most > NEWTON_LABELS {
             let rule = format!("0 on a CUDA device where a row has more than {NEWTON_LABELS} labels");
@@ -156,25 +156,25 @@ impl LabelLoss {
         if self.fits(shape.rows, shape.lines) {
             return Ok(false);
         }
-        let (rows, lines) = (shape.rows.max(self.room.rows), shape.lines.max(self.room.lines));
+        let (rows, lines) = (shape.rows.max(self.workspace.rows), shape.lines.max(self.workspace.lines));
         let stored = matches!(self.first, First::Factors { .. });
-        self.room = Room::new(&self.device, 0, 0, (self.labels, self.size, self.dim), false)?;
-        self.room = Room::new(&self.device, rows, lines, (self.labels, self.size, self.dim), stored)?;
+        self.workspace = Buffers::new(&self.device, 0, 0, (self.labels, self.size, self.dim), false)?;
+        self.workspace = Buffers::new(&self.device, rows, lines, (self.labels, self.size, self.dim), stored)?;
         Ok(true)
     }
 
-    /// Whether the room is large enough.
+    /// Whether the buffers are large enough.
     pub(crate) fn fits(&self, rows: usize, lines: usize) -> bool {
-        rows <= self.room.rows && lines <= self.room.lines
+        rows <= self.workspace.rows && lines <= self.workspace.lines
     }
 
-    /// ∂W/∂h of every row, and W.
+    /// The addresses of ∂W/∂h and of W of every row.
     pub(crate) fn outputs(&self) -> (u64, u64) {
-        (address(&self.device, &self.room.slopes), address(&self.device, &self.room.losses))
+        (address(&self.device, &self.workspace.slopes), address(&self.device, &self.workspace.losses))
     }
 
-    /// Puts the loss of a batch on the stream: predictions and their logarithms are rows × L, and so are the slopes ∂W/∂h that it
-    /// leaves beside the losses.
+    /// Enqueues the loss of a batch. Predictions and their logarithms are rows × L, and so are the gradients ∂W/∂h that
+    /// it writes along with the losses.
     pub(crate) fn enqueue(
         &self,
         (stream, blas): (&CudaStream, &Blas),
@@ -184,7 +184,7 @@ impl LabelLoss {
         (slopes, losses): (u64, u64),
         fault: u64,
     ) -> Result<()> {
-        let Self { device, settings, kernels, room, labels, dim, size, .. } = self;
+        let Self { device, settings, kernels, workspace, labels, dim, size, .. } = self;
         let at = |buffer: &CudaSlice<f32>| address(device, buffer);
         let at64 = |buffer: &CudaSlice<f64>| address(device, buffer);
         let Shape { rows: count, lines, most } = shape;
@@ -203,15 +203,15 @@ impl LabelLoss {
                     at(moved),
                     truth,
                     *dim as u32,
-                    at(&room.gathered)
+                    at(&workspace.gathered)
                 )?;
-                let gathered = Matrix::new(at(&room.gathered), lines, *dim);
+                let gathered = Matrix::new(at(&workspace.gathered), lines, *dim);
                 let points = Matrix::new(at(&self.points), width, *dim);
-                blas.product(Matrix::new(at(&room.costs), lines, width), gathered, points.t())?;
-                (at(&room.costs), 0, at(own))
+                blas.product(Matrix::new(at(&workspace.costs), lines, width), gathered, points.t())?;
+                (at(&workspace.costs), 0, at(own))
             }
         };
-        let inverse = (1.0 / settings.oracle()) as f32;
+        let inverse = (1.0 / settings.linear_entropy()) as f32;
         let shared = shared_bytes(most);
         launch!(
             device,
@@ -229,27 +229,27 @@ impl LabelLoss {
             settings.sinkhorn as u32,
             settings.tolerance,
             most as u32,
-            at(&room.shares),
-            at(&room.logs),
-            // Until they are found, the room of the slopes is for the mass that leaves each label.
+            at(&workspace.shares),
+            at(&workspace.logs),
+            // Until the gradients are computed, their buffer holds the mass that leaves each label.
             slopes,
-            at64(&room.masses),
-            at64(&room.entropies)
+            at64(&workspace.masses),
+            at64(&workspace.entropies)
         )?;
         let gone = Matrix::new(slopes, count, width);
-        blas.product(Matrix::new(at(&room.diagonals), count, wide), gone, both)?;
-        let shares = Matrix::new(at(&room.shares), lines, width);
+        blas.product(Matrix::new(at(&workspace.diagonals), count, wide), gone, both)?;
+        let shares = Matrix::new(at(&workspace.shares), lines, width);
         let points = Matrix::new(at(&self.points), width, *dim);
-        blas.product(Matrix::new(at(&room.spread), lines, *dim), shares, points)?;
+        blas.product(Matrix::new(at(&workspace.spread), lines, *dim), shares, points)?;
         launch!(
             device,
             stream,
             &kernels.moments,
             rows(count),
-            at(&room.diagonals),
+            at(&workspace.diagonals),
             wide as u32,
-            at(&room.spread),
-            at64(&room.masses),
+            at(&workspace.spread),
+            at64(&workspace.masses),
             at(&self.grams),
             at(&self.points),
             truth,
@@ -257,14 +257,14 @@ impl LabelLoss {
             *dim as u32,
             self.set.set,
             settings.entropy,
-            at64(&room.entropies),
-            at64(&room.scratch),
-            at(&room.factors),
+            at64(&workspace.entropies),
+            at64(&workspace.scratch),
+            at(&workspace.factors),
             losses,
             fault
         )?;
         // (1/n_y) Σ_q C_pq = ⟨M, G_p⟩ − (2/n_y) ⟨l_p, Σ_q l_q M⟩, one product.
-        let factors = Matrix::new(at(&room.factors), count, wide);
+        let factors = Matrix::new(at(&workspace.factors), count, wide);
         blas.product(Matrix::new(slopes, count, width), factors, both.t())?;
         launch!(
             device,
@@ -273,7 +273,7 @@ impl LabelLoss {
             rows(count),
             slopes,
             logs,
-            at(&room.logs),
+            at(&workspace.logs),
             truth,
             width32,
             settings.entropy as f32
@@ -281,12 +281,12 @@ impl LabelLoss {
     }
 }
 
-/// Three numbers of double precision and one of single a label; see kernels/labels.cu.
+/// Three numbers of double precision and one of single precision per label; see kernels/labels.cu.
 fn shared_bytes(labels: usize) -> usize {
     labels * (3 * size_of::<f64>() + size_of::<f32>())
 }
 
-impl Room {
+impl Buffers {
     fn new(
         device: &Device,
         rows: usize,
@@ -301,8 +301,8 @@ impl Room {
         let bytes = size_of::<f32>() * single + size_of::<f64>() * (scratch + lines + 2 * rows);
         let stream = device.stream();
         let cure = "a smaller batch needs less";
-        let failed = |error| device.no_room("a batch of the robust loss", bytes, cure, error);
-        // Nothing has no address.
+        let failed = |error| device.out_of_memory("a batch of the robust loss", bytes, cure, error);
+        // An empty buffer has no address.
         let single = |count: usize| stream.alloc_zeros::<f32>(count.max(1)).map_err(failed);
         let double = |count: usize| stream.alloc_zeros::<f64>(count.max(1)).map_err(failed);
         Ok(Self {

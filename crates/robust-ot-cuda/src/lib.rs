@@ -1,10 +1,10 @@
 //! robust-ot on NVIDIA GPUs.
 //!
-//! Nothing of CUDA is needed to build this crate or to run it where there is no card: the driver, cuBLAS and the compiler NVRTC are
-//! looked for when a [`Device`] is opened, and kernels are compiled for the card that is there.
+//! CUDA is not needed to build this crate, or to run it on a machine without a GPU: the driver, cuBLAS and the compiler
+//! NVRTC are loaded at run time, and kernels are compiled for the GPU of the opened [`Device`].
 //!
 //! [`Training`] makes the steps of [`robust_ot_learn::Trainer`] on the device; [`Streamed`] solves the plain entropic problems of
-//! [`robust_ot::Problem::solve_on`] there, and [`Pairs`] those of [`robust_ot::solve_pairs`], many at a time. [`BatchLoss`] is the
+//! [`robust_ot::Problem::solve_with`] there, and [`Pairs`] those of [`robust_ot::device::solve_pairs_on`], many at a time. [`BatchLoss`] is the
 //! robust loss for predictions that another library has on the device.
 
 mod arguments;
@@ -23,7 +23,7 @@ mod side;
 mod streamed;
 mod sweeps;
 mod training;
-mod training_room;
+mod training_buffers;
 
 pub use crate::batch_loss::{BatchAddresses, BatchLoss};
 pub use crate::blas::Precision;

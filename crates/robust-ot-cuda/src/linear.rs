@@ -9,12 +9,12 @@ use crate::arguments::address;
 use crate::blas::{Blas, Matrix, Precision};
 use crate::device::Device;
 
-/// Rows at a time.
+/// Rows per product.
 const ROWS: usize = 4096;
 /// Rows that the error of rounded products is measured on.
 const MEASURED_ROWS: usize = 1024;
 
-/// X W + b of all rows.
+/// Computes X W + b for all rows.
 ///
 /// ```
 /// use ndarray::array;
@@ -29,7 +29,7 @@ const MEASURED_ROWS: usize = 1024;
 /// ```
 ///
 /// # Errors
-/// When the device has no room or fails.
+/// When the device is out of memory or fails.
 pub fn logits(
     device: &Device,
     features: &Features,
@@ -44,7 +44,7 @@ pub fn logits(
     let uploaded = device
         .stream()
         .clone_htod(numbers)
-        .map_err(|error| device.no_room("the weights", 4 * numbers.len(), cure, error))?;
+        .map_err(|error| device.out_of_memory("the weights", 4 * numbers.len(), cure, error))?;
     let mut found =
         logits_by(device, &Blas::new(device, Precision::F32)?, features, &uploaded, weights.ncols())?;
     if let Some(bias) = bias {
@@ -53,7 +53,8 @@ pub fn logits(
     Ok(found)
 }
 
-/// ‖Z' − Z‖ / ‖Z‖ for the logits Z = X W of some rows, with Z' by factors rounded to 11 bits: what [`Precision::Tf32`] costs.
+/// The rounding error of [`Precision::Tf32`]: ‖Z' − Z‖ / ‖Z‖ for the logits Z = X W of some rows, where Z' has factors
+/// rounded to 11 bits.
 ///
 /// ```
 /// use ndarray::array;
@@ -68,7 +69,7 @@ pub fn logits(
 /// ```
 ///
 /// # Errors
-/// When the device has no room or fails.
+/// When the device is out of memory or fails.
 pub fn product_rounding(device: &Device, features: &Features, weights: ArrayView2<f32>) -> Result<f64> {
     let _turn = device.turn();
     let device = &device.fork()?;
@@ -86,7 +87,7 @@ pub fn product_rounding(device: &Device, features: &Features, weights: ArrayView
     Ok(norm(&(&rounded - &exact)) / norm(&exact).max(f64::MIN_POSITIVE))
 }
 
-/// X W of all rows, with weights that are on the device.
+/// Computes X W for all rows, with weights on the device.
 pub(crate) fn logits_by(
     device: &Device,
     blas: &Blas,
@@ -99,7 +100,7 @@ pub(crate) fn logits_by(
     let rows = ROWS.min(count).max(1);
     let bytes = 4 * rows * (columns + labels);
     let failed =
-        |error| device.no_room("rows to predict", bytes, "fewer labels or features need less", error);
+        |error| device.out_of_memory("rows to predict", bytes, "fewer labels or features need less", error);
     let mut batch = stream.alloc_zeros::<f32>(rows * columns).map_err(failed)?;
     let out = stream.alloc_zeros::<f32>(rows * labels).map_err(failed)?;
     let mut found = Array2::zeros((count, labels));

@@ -1,36 +1,39 @@
-//! Many small entropic problems at once, a block of the card each.
+//! Many small entropic problems at once, one block of the GPU each.
 
 use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr};
-use robust_ot::{Corpus, PairAnswers, PairOracle, PairRound, Result};
+use robust_ot::Result;
+use robust_ot::device::{Corpus, PairAnswers, PairOracle, PairRound};
 
 use crate::arguments::address;
 use crate::compile::Source;
 use crate::device::Device;
 use crate::launch::{THREADS, grid, launch};
 
-/// Blocks a multiprocessor that work side by side.
-const BLOCKS_A_PROCESSOR: usize = 2;
-/// Vectors of a number a point that a block keeps in shared memory.
+/// Blocks per multiprocessor that run side by side.
+const BLOCKS_PER_PROCESSOR: usize = 2;
+/// Vectors with one number per point that a block keeps in shared memory.
 const VECTORS: usize = 9;
-/// Shared memory that the kernel has of its own.
+/// Bytes of static shared memory of the kernel.
 const STATIC_SHARED: usize = 20 << 10;
-/// The most sweeps of one solve; the next round goes on from there.
+/// The most sweeps of one solve; the next round continues from there.
 const MOST_SWEEPS: u32 = 500;
 
-/// An oracle for [`robust_ot::solve_pairs`].
+/// An oracle for [`robust_ot::device::solve_pairs_on`].
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Corpus, Grouping, Interrupt, Measure, MetricSet, PairSettings, Settings, solve_pairs};
+/// use robust_ot::device::Corpus;
+/// use robust_ot::solve::{Interrupt, PairSettings, solve_pairs};
+/// use robust_ot::{Grouping, Measure, MetricSet, Settings};
 /// use robust_ot_cuda::{Device, Pairs};
 ///
 /// let measures = [array![[0.0, 1.0]], array![[2.0, 1.0], [4.0, 1.0]]].map(|points| Measure::uniform(points).unwrap());
 /// let corpus = Corpus::new(&measures.each_ref(), &Grouping::none(2))?;
 /// if let Ok(device) = Device::open(0, None) {
-///     let settings = PairSettings { measures: &measures.each_ref(), set: &MetricSet::W2, entropy: 0.1, settings: &Settings::default() };
+///     let settings = PairSettings { measures: &measures.each_ref(), grouping: corpus.grouping(), set: &MetricSet::W2, entropy: 0.1, settings: &Settings::default() };
 ///     let mut oracle = Pairs::new(&device, &corpus)?;
-///     let found = solve_pairs(&corpus, &[(0, 1)], settings, &mut oracle, &Interrupt::default(), &|_| ())?;
+///     let found = solve_pairs_on(&mut oracle, &corpus, &[(0, 1)], settings, &Interrupt::default(), &|_| ())?;
 ///     assert!(found[0].as_ref().unwrap().value > 0.0);
 /// }
 /// # Ok::<(), robust_ot::Error>(())
@@ -44,7 +47,7 @@ pub struct Pairs {
     weights: CudaSlice<f64>,
     dim: usize,
     size: usize,
-    /// Points of the largest measure.
+    /// Number of points of the largest measure.
     most: usize,
     blocks: usize,
     shared: usize,
@@ -88,7 +91,7 @@ struct Found {
     sizes: u64,
 }
 
-// SAFETY: plain numbers, laid out in C as in CUDA.
+// SAFETY: plain numbers, with the same C layout as in CUDA.
 #[allow(unsafe_code)]
 unsafe impl DeviceRepr for CorpusArgument {}
 // SAFETY: as above.
@@ -99,10 +102,10 @@ unsafe impl DeviceRepr for Tasks {}
 unsafe impl DeviceRepr for Found {}
 
 impl Pairs {
-    /// Puts the corpus on the device.
+    /// Copies the corpus to the device.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// When the device is out of memory.
     pub fn new(device: &Device, corpus: &Corpus) -> Result<Self> {
         let _turn = device.turn();
         let device = &device.fork()?;
@@ -114,7 +117,7 @@ impl Pairs {
             starts.push(weights.len() as u32);
         }
         let most = (0..corpus.len()).map(|measure| corpus.weights(measure).len()).max().unwrap_or(1);
-        // As much as fits of the vectors, then of z.
+        // Shared memory holds the vectors if they fit, then also z.
         let (vectors, z) = (8 * VECTORS * most, 8 * most * most);
         let allowed = device.shared_memory().saturating_sub(STATIC_SHARED);
         let (in_shared, shared) = match vectors {
@@ -129,14 +132,14 @@ impl Pairs {
                 "a measure of {most} points needs {shared} bytes of shared memory: {error:?}"
             ))
         })?;
-        let blocks = BLOCKS_A_PROCESSOR * device.processors();
+        let blocks = BLOCKS_PER_PROCESSOR * device.processors();
         let a_block = 2 * most * dim
             + if in_shared == 2 { 0 } else { most * most }
             + if in_shared == 0 { VECTORS * most } else { 0 };
         let bytes = 8 * (points.len() + weights.len() + blocks * a_block);
         let stream = device.stream();
         let failed =
-            |error| device.no_room("the measures", bytes, "fewer or smaller measures need less", error);
+            |error| device.out_of_memory("the measures", bytes, "fewer or smaller measures need less", error);
         Ok(Self {
             device: device.clone(),
             kernel,
@@ -161,11 +164,11 @@ impl PairOracle for Pairs {
         let _turn = device.turn();
         let stream = device.stream();
         let (count, square) = (round.pairs.len(), self.size * self.size);
-        let room = 8 * (round.most * self.most + count * (2 * square + 4));
-        let failed = |error| device.no_room("pairs", room, "smaller measures need less", error);
+        let workspace = 8 * (round.most * self.most + count * (2 * square + 4));
+        let failed = |error| device.out_of_memory("pairs", workspace, "smaller measures need less", error);
         let wanted = round.most * self.most;
-        let potentials = match self.potentials.take().filter(|room| room.len() >= wanted) {
-            Some(room) => room,
+        let potentials = match self.potentials.take().filter(|workspace| workspace.len() >= wanted) {
+            Some(workspace) => workspace,
             None => stream.alloc_zeros(wanted).map_err(failed)?,
         };
         let whole = |numbers: Vec<u32>| stream.clone_htod(&numbers).map_err(failed);
@@ -204,7 +207,7 @@ impl PairOracle for Pairs {
             corpus,
             tasks,
             found,
-            round.regularisation,
+            round.regularization,
             i32::from(round.fresh),
             MOST_SWEEPS,
             self.most as u32,

@@ -1,4 +1,4 @@
-//! The features of a training set: on the device where they fit, else streamed through two pinned buffers.
+//! The features of a training set: on the device if they fit, otherwise streamed through two pinned buffers.
 
 use cudarc::driver::{CudaEvent, CudaFunction, CudaSlice, CudaStream, PinnedHostSlice};
 use robust_ot::Result;
@@ -10,18 +10,18 @@ use crate::compile::Source;
 use crate::device::Device;
 use crate::launch::{THREADS, grid, launch, rows};
 
-/// The part of the free memory that a training set may take.
+/// The fraction of the free memory that a training set may take.
 const LARGEST_PART: f64 = 0.9;
-/// Buffers that rows are streamed through.
+/// Number of buffers that rows are streamed through.
 const BUFFERS: usize = 2;
 
-/// Where batches come from.
+/// The source of batches.
 #[derive(Debug)]
 pub(crate) struct RowStore<'a> {
     device: Device,
     columns: usize,
     place: Place<'a>,
-    /// X of a batch; two where rows are streamed.
+    /// X of a batch; two if rows are streamed.
     batches: Vec<CudaSlice<f32>>,
 }
 
@@ -51,7 +51,8 @@ impl std::fmt::Debug for Streamed<'_> {
 }
 
 impl<'a> RowStore<'a> {
-    /// Room for batches of so many rows; `taken` bytes of memory will be wanted by others. `resident` may be decided beforehand.
+    /// Allocates buffers for batches of `batch` rows, and leaves `taken` bytes of memory to others. `resident` decides
+    /// whether rows are kept on the device; by default they are if they fit.
     pub(crate) fn new(
         device: &Device,
         features: &'a Features,
@@ -62,12 +63,13 @@ impl<'a> RowStore<'a> {
         let columns = features.columns();
         let stream = device.stream();
         let bytes = bytes_of(features);
-        let room = (device.memory()?.0.saturating_sub(taken) as f64 * LARGEST_PART) as usize;
+        let workspace = (device.memory()?.0.saturating_sub(taken) as f64 * LARGEST_PART) as usize;
         let kernel = |name| device.kernel(Source::Learning, name);
-        let failed =
-            |error| device.no_room("the training set", bytes, "fewer rows or features need less", error);
+        let failed = |error| {
+            device.out_of_memory("the training set", bytes, "fewer rows or features need less", error)
+        };
         let place = match features {
-            _ if !resident.unwrap_or(bytes <= room) => {
+            _ if !resident.unwrap_or(bytes <= workspace) => {
                 Place::Streamed(Streamed::new(device, features, batch)?)
             }
             Features::Dense(all) => {
@@ -83,7 +85,7 @@ impl<'a> RowStore<'a> {
                     values.extend_from_slice(numbers);
                     starts.push(places.len() as u64);
                 }
-                // Nothing has no address.
+                // An empty buffer has no address.
                 if places.is_empty() {
                     (places, values) = (vec![0], vec![0.0]);
                 }
@@ -100,7 +102,7 @@ impl<'a> RowStore<'a> {
         let batches = (0..count)
             .map(|_| stream.alloc_zeros::<f32>(batch * columns))
             .collect::<std::result::Result<Vec<_>, _>>()
-            .map_err(|error| device.no_room("a batch", 4 * batch * columns, cure, error))?;
+            .map_err(|error| device.out_of_memory("a batch", 4 * batch * columns, cure, error))?;
         Ok(Self { device: device.clone(), columns, place, batches })
     }
 
@@ -109,17 +111,17 @@ impl<'a> RowStore<'a> {
         matches!(self.place, Place::Streamed(_))
     }
 
-    /// How many buffers batches take turns in.
+    /// Number of buffers that batches alternate between.
     pub(crate) fn buffers(&self) -> usize {
         self.batches.len()
     }
 
-    /// X of a batch in one of the buffers.
+    /// The address of X of a batch in one of the buffers.
     pub(crate) fn batch(&self, buffer: usize) -> u64 {
         address(&self.device, &self.batches[buffer])
     }
 
-    /// Puts the gathering of a batch on the stream, where rows are on the device.
+    /// Enqueues the gathering of a batch, if rows are on the device.
     pub(crate) fn gather(&self, truth: Truth, count: usize) -> Result<()> {
         let (device, columns, out) = (&self.device, self.columns as u32, self.batch(0));
         let stream = device.stream();
@@ -156,7 +158,7 @@ impl<'a> RowStore<'a> {
         }
     }
 
-    /// Sends the rows named to a buffer, once what was there before has been used; the stream waits for them.
+    /// Copies the chosen rows to a buffer, once its old contents have been used; the stream waits for the copy.
     pub(crate) fn send(&mut self, buffer: usize, chosen: &[usize]) -> Result<()> {
         let Self { device, columns, place, batches } = self;
         let Place::Streamed(streamed) = place else { return Ok(()) };
@@ -180,7 +182,7 @@ impl<'a> RowStore<'a> {
         device.stream().wait(copied).map_err(failed)
     }
 
-    /// What is on the stream so far has used a buffer.
+    /// Marks a buffer as used by everything on the stream so far.
     pub(crate) fn used(&self, buffer: usize) -> Result<()> {
         let Place::Streamed(streamed) = &self.place else { return Ok(()) };
         let event = &streamed.buffers[buffer].used;
@@ -189,7 +191,7 @@ impl<'a> RowStore<'a> {
 }
 
 impl Drop for RowStore<'_> {
-    /// To free pinned memory waits for the card.
+    /// Takes a turn, because freeing pinned memory waits for the GPU.
     fn drop(&mut self) {
         if let Place::Streamed(streamed) = &mut self.place {
             let _turn = self.device.turn();
@@ -206,8 +208,8 @@ impl<'a> Streamed<'a> {
         let make = || {
             let mut buffers = Vec::new();
             for _ in 0..BUFFERS {
-                // SAFETY: written before it is read: whole batches are filled, and a shorter last one copies zeros or old rows that no
-                // kernel looks at.
+                // SAFETY: written before it is read: whole batches are filled, and a shorter last one copies zeros or old
+                // rows that no kernel reads.
                 let mut pinned = unsafe { context.alloc_pinned::<f32>(numbers) }?;
                 pinned.as_mut_slice()?.fill(0.0);
                 buffers.push(Buffer {
@@ -219,7 +221,7 @@ impl<'a> Streamed<'a> {
             Ok(Self { features, copies: context.new_stream()?, buffers })
         };
         make().map_err(|error| {
-            device.no_room("pinned buffers", 4 * BUFFERS * numbers, "a smaller batch needs less", error)
+            device.out_of_memory("pinned buffers", 4 * BUFFERS * numbers, "a smaller batch needs less", error)
         })
     }
 }

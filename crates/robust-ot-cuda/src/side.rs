@@ -6,13 +6,13 @@ use robust_ot::Result;
 
 use crate::device::Device;
 
-/// Rows of a block of the sweeps in half precision, and of those in double precision.
+/// Rows per block of the half-precision sweeps, and of the double-precision sweeps.
 pub(crate) const ROWS: (usize, usize) = (128, 64);
-/// Columns of a tile of both.
+/// Columns per tile of both kinds of sweeps.
 pub(crate) const COLUMNS: usize = 64;
-/// Blocks a multiprocessor, from which on the columns are not divided among more.
-const BLOCKS_A_PROCESSOR: usize = 4;
-/// The most parts that columns are divided into.
+/// Blocks per multiprocessor that are enough: columns are divided into parts only until there are this many.
+const BLOCKS_PER_PROCESSOR: usize = 4;
+/// The most parts into which columns are divided.
 const MOST_PARTS: usize = 64;
 
 /// One side of the problem on the device.
@@ -49,7 +49,8 @@ impl Side {
         let padded = count.next_multiple_of(ROWS.0);
         let bytes = 8 * count * dim + 4 * padded * padded_dim + 8 * count * (5 + 2 * parts) + 8 * padded;
         let stream = device.stream();
-        let failed = |error| device.no_room("the points", bytes, "fewer points or features need less", error);
+        let failed =
+            |error| device.out_of_memory("the points", bytes, "fewer points or features need less", error);
         let double = |count: usize| stream.alloc_zeros::<f64>(count).map_err(failed);
         let single = |count: usize| stream.alloc_zeros::<f32>(count).map_err(failed);
         let half = || stream.alloc_zeros::<u16>(padded * padded_dim).map_err(failed);
@@ -74,9 +75,9 @@ impl Side {
     }
 }
 
-/// How many parts the other side's points are divided into, so that all multiprocessors have work.
+/// The number of parts into which the other side's points are divided, so that all multiprocessors have work.
 pub(crate) fn parts(device: &Device, count: usize, rows: usize, other: usize) -> usize {
     let blocks = count.div_ceil(rows);
-    let wanted = (BLOCKS_A_PROCESSOR * device.processors()).div_ceil(blocks);
+    let wanted = (BLOCKS_PER_PROCESSOR * device.processors()).div_ceil(blocks);
     wanted.clamp(1, MOST_PARTS).min(other.div_ceil(COLUMNS))
 }

@@ -1,11 +1,12 @@
-//! Sweeps over a streamed problem: u from v, v from u, and what the plan of both comes to.
+//! Sweeps over a streamed problem: u from v, v from u, and the measurement of their plan.
 
 use std::f64::consts::LN_2;
 
 use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaFunction, CudaSlice};
 use ndarray::{Array1, Array2, Zip};
-use robust_ot::{EntropicAnswer, EntropicTask, Result};
+use robust_ot::Result;
+use robust_ot::device::{EntropicAnswer, EntropicTask};
 
 use crate::arguments::address;
 use crate::compile::Source;
@@ -13,25 +14,25 @@ use crate::device::Device;
 use crate::launch::{THREADS, grid, launch};
 use crate::side::{COLUMNS, ROWS, Side, parts};
 
-/// Features that are multiplied at a time in half precision.
+/// Features multiplied at a time in half precision.
 const CHUNK: usize = 64;
-/// Tiles on their way to a multiprocessor.
+/// Tiles in flight to a multiprocessor.
 const STAGES: usize = 3;
-/// Products of half precision stay below this.
+/// The largest scaled coordinate for which half precision is used.
 const LARGEST_HALF: f64 = 30_000.0;
-/// An error that has not shrunk by this factor
+/// An error must shrink by this factor to count as progress.
 const PROGRESS: f64 = 0.95;
-/// within so many sweeps is at the floor of its precision.
+/// Sweeps without progress after which the error is at the floor of its precision.
 const PATIENCE: usize = 30;
-/// Sweeps between looks at the error: a look waits for the card.
+/// Sweeps between checks of the error, since each check waits for the GPU.
 const LOOK: usize = 4;
 
-/// How accurately z is formed while sweeping.
+/// How accurately sweeps compute z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Accuracy {
     /// Factors rounded to 11 bits.
     Coarse,
-    /// To 22.
+    /// Factors rounded to 22 bits.
     Fine,
     Double,
 }
@@ -74,7 +75,7 @@ impl Kernels {
     }
 }
 
-/// One solve.
+/// The state of one solve.
 pub(crate) struct Solve<'a> {
     device: &'a Device,
     kernels: &'a Kernels,
@@ -84,7 +85,7 @@ pub(crate) struct Solve<'a> {
     rows: Side,
     columns: Side,
     fault: CudaSlice<u32>,
-    /// The regularisation that points are scaled for.
+    /// The regularization that points are scaled for.
     lambda: f64,
 }
 
@@ -102,12 +103,12 @@ impl<'a> Solve<'a> {
             padded_dim,
             rows: Side::new(device, task.source_weights, m, dim, padded_dim, parts(m, n))?,
             columns: Side::new(device, task.target_weights, n, dim, padded_dim, parts(n, m))?,
-            fault: device.stream().alloc_zeros(1).map_err(|error| device.failed("room", error))?,
-            lambda: task.regularisation,
+            fault: device.stream().alloc_zeros(1).map_err(|error| device.failed("a buffer", error))?,
+            lambda: task.regularization,
         })
     }
 
-    /// Scales points for λ, sets v from old potentials or from g = 0, and sweeps the rows once, exactly.
+    /// Scales points for λ, sets v from old potentials or from g = 0, and sweeps the rows once in double precision.
     pub(crate) fn start(&mut self, last: Option<Array1<f64>>, lambda: f64) -> Result<()> {
         self.scale(lambda)?;
         let EntropicTask { beta, .. } = self.task;
@@ -119,7 +120,7 @@ impl<'a> Solve<'a> {
         self.rows(Accuracy::Double)
     }
 
-    /// Another λ, with the same potentials.
+    /// Changes λ and keeps the potentials.
     pub(crate) fn rescale(&mut self, lambda: f64) -> Result<()> {
         let old = self.download(&self.columns.level)? * (self.lambda / lambda);
         self.scale(lambda)?;
@@ -134,15 +135,15 @@ impl<'a> Solve<'a> {
         self.take(Sides::Columns)
     }
 
-    /// Points of both sides so that x · y = z, as double and as half precision. Both sides are scaled alike, so that neither leaves
-    /// the range of half precision before it must.
+    /// Scales the points of both sides so that x · y = z, in double and in half precision. Both sides get the same largest
+    /// coordinate, so that neither leaves the range of half precision earlier than necessary.
     fn scale(&mut self, lambda: f64) -> Result<()> {
         self.lambda = lambda;
         let EntropicTask { x, y, .. } = self.task;
         let largest = |points: &Array2<f64>| points.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
         let both = 2.0 / (lambda * LN_2);
         let (of_x, of_y) = (largest(x), largest(y));
-        // Points that are all at the centre need no range.
+        // Points that are all at the center need no scaling.
         let own = if of_x > 0.0 && of_y > 0.0 { (both * of_y / of_x).sqrt() } else { 1.0 };
         let stream = self.device.stream();
         for (side, points, factor) in [(&mut self.rows, x, own), (&mut self.columns, y, both / own)] {
@@ -175,7 +176,8 @@ impl<'a> Solve<'a> {
         (2.0 / (self.lambda * LN_2) * largest(x) * largest(y)).sqrt() < LARGEST_HALF
     }
 
-    /// Sweeps until the marginal error is within the tolerance or at the floor of the accuracy; says how many it took.
+    /// Sweeps until the marginal error is within the tolerance or at the floor of the accuracy; returns the number of
+    /// sweeps.
     pub(crate) fn iterate(&mut self, accuracy: &mut Accuracy, tolerance: f64, most: usize) -> Result<usize> {
         if !self.fits_half() {
             *accuracy = Accuracy::Double;
@@ -188,7 +190,7 @@ impl<'a> Solve<'a> {
             self.rows(*accuracy)?;
             let Some(error) = error else { continue };
             if self.faulty()? {
-                // Shifts were too far off for single precision: this sweep again, exactly.
+                // Shifts were too far off for single precision: the sweep is repeated in double precision.
                 self.rows(Accuracy::Double)?;
                 self.columns(Accuracy::Double)?;
                 self.rows(Accuracy::Double)?;
@@ -214,12 +216,12 @@ impl<'a> Solve<'a> {
         self.take(Sides::Columns)
     }
 
-    /// What v would become, without taking it: b 2^{found − v} are the column sums.
+    /// Computes the next v without taking it: b 2^{found − v} are the column sums.
     pub(crate) fn columns_apart(&mut self) -> Result<()> {
         self.sweep(Sides::Columns, Accuracy::Double)
     }
 
-    /// log₂ of the sums of one side.
+    /// Computes log₂ of the sums of one side.
     fn sweep(&self, which: Sides, accuracy: Accuracy) -> Result<()> {
         let (own, other) = match which {
             Sides::Rows => (&self.rows, &self.columns),
@@ -305,7 +307,7 @@ impl<'a> Solve<'a> {
         )
     }
 
-    /// The marginal error that the last sweep over the columns found.
+    /// The marginal error found by the last sweep over the columns.
     fn error(&self) -> Result<f64> {
         Ok(self.download(&self.columns.errors)?.sum())
     }
@@ -319,7 +321,7 @@ impl<'a> Solve<'a> {
     fn column_sums(&self) -> Result<Array1<f64>> {
         let (found, level) = (self.download(&self.columns.found)?, self.download(&self.columns.level)?);
         let raised = (found - level).mapv(f64::exp2);
-        // Nothing has no mass, whatever it is multiplied with.
+        // A zero weight has zero mass, whatever its factor.
         Ok(Zip::from(self.task.target_weights)
             .and(&raised)
             .map_collect(|&b, &x| if b > 0.0 { b * x } else { 0.0 }))
@@ -336,7 +338,7 @@ impl<'a> Solve<'a> {
         Ok(fault[0] != 0)
     }
 
-    /// The plan of u and v, with columns scaled down to what they may hold, after [`Solve::columns_apart`].
+    /// Measures the plan of u and v, with columns scaled down to their marginals, after [`Solve::columns_apart`].
     pub(crate) fn measure(&mut self) -> Result<EntropicAnswer> {
         let columns = self.column_sums()?;
         let EntropicTask { target_weights, alpha, beta, .. } = self.task;
@@ -352,13 +354,13 @@ impl<'a> Solve<'a> {
         let scaled = stream.clone_htod(&scaled.to_vec()).map_err(failed)?;
         let parts = parts(device, m, ROWS.1, n);
         let bytes = 8 * parts * m * (dim + 2);
-        let room = |count: usize| {
+        let workspace = |count: usize| {
             stream.alloc_zeros::<f64>(parts * count).map_err(|error| {
-                device.no_room("the plan", bytes, "fewer points or features need less", error)
+                device.out_of_memory("the plan", bytes, "fewer points or features need less", error)
             })
         };
-        let (row_sums, entropies, spread) = (room(m)?, room(m)?, room(m * dim)?);
-        // T itself: what the columns are without their factor.
+        let (row_sums, entropies, spread) = (workspace(m)?, workspace(m)?, workspace(m * dim)?);
+        // T itself: the target points without their scaling factor.
         let targets = self.unscaled_targets()?;
         launch!(
             device,

@@ -1,4 +1,4 @@
-//! Training on the device: weights, data and every step stay there, and each step is one graph of kernels.
+//! Training on the device: weights, data and every step stay there, and each step is one CUDA graph.
 
 use std::collections::HashMap;
 
@@ -17,20 +17,20 @@ use crate::label_loss::{LabelLoss, Shape};
 use crate::launch::{THREADS, grid, launch, rows};
 use crate::linear::logits_by;
 use crate::rows::RowStore;
-use crate::training_room::{Learnt, Room, TruthBuffers, rates_of};
+use crate::training_buffers::{Buffers, DeviceParameters, TruthBuffers, rates_of};
 
-/// Lines are reserved in steps of this, so that another order of rows seldom needs another graph.
+/// The number of lines is rounded up to a multiple of this, so that another order of rows rarely needs another graph.
 const LINES: usize = 64;
-/// Weights that a thread steps, at least.
+/// Groups of four weights that a thread updates.
 const FOURS: usize = 4;
-/// Biases that a block steps: few, so that many blocks add up the rows.
+/// Biases that a block updates: few, so that many blocks share the sums over rows.
 const BIASES: u32 = 64;
 
-/// Trains on a CUDA device what [`robust_ot_learn::Trainer`] trains on the processor, and is given to it.
+/// The [`Engine`] that runs the steps of a [`robust_ot_learn::Trainer`] on a CUDA device.
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::Interrupt;
+/// use robust_ot::solve::Interrupt;
 /// use robust_ot_learn::data::Features;
 /// use robust_ot_learn::{Dataset, Objective, TrainSettings, Trainer};
 /// use robust_ot::loss::Targets;
@@ -56,11 +56,11 @@ pub struct Training<'a> {
     store: RowStore<'a>,
     loss: Option<LabelLoss>,
     kernels: Kernels,
-    weights: Learnt,
-    bias: Option<Learnt>,
+    weights: DeviceParameters,
+    bias: Option<DeviceParameters>,
     truth: TruthBuffers,
-    room: Room,
-    /// By rows, lines and buffer.
+    workspace: Buffers,
+    /// Keyed by rows, lines and buffer.
     graphs: HashMap<(usize, usize, usize), Graph>,
 }
 
@@ -74,10 +74,10 @@ struct Kernels {
     next_step: CudaFunction,
 }
 
-/// One step of so many rows.
+/// The CUDA graph of one step.
 struct Graph(CudaGraph);
 
-// SAFETY: a graph may go to another thread as long as only one uses it at a time, and `Training` is used through `&mut`.
+// SAFETY: a graph may move to another thread if only one uses it at a time, and `Training` is used through `&mut`.
 #[allow(unsafe_code)]
 unsafe impl Send for Graph {}
 
@@ -88,10 +88,10 @@ impl std::fmt::Debug for Graph {
 }
 
 impl<'a> Training<'a> {
-    /// Puts the data on the device, or prepares to stream them where they do not fit.
+    /// Copies the data to the device, or prepares to stream it if it does not fit.
     ///
     /// # Errors
-    /// When the metric set or the settings are not for the device, or it has no room.
+    /// When the device does not support the metric set or the settings, or is out of memory.
     pub fn new(
         device: &Device,
         train: &'a Dataset,
@@ -102,10 +102,10 @@ impl<'a> Training<'a> {
         Self::placed(device, train, objective, settings, precision, None)
     }
 
-    /// [`Training::new`] with data that are streamed whether they fit or not.
+    /// [`Training::new`], with data that is streamed whether it fits or not.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Training::new`].
     pub fn streamed(
         device: &Device,
         train: &'a Dataset,
@@ -138,14 +138,15 @@ impl<'a> Training<'a> {
             next_step: kernel("next_step")?,
         };
         let loss = objective.transport().map(|(_, robust)| LabelLoss::new(device, robust)).transpose()?;
-        let weights = Learnt::new(device, features * labels, settings.optimizer)?;
-        let bias = settings.bias.then(|| Learnt::new(device, labels, settings.optimizer)).transpose()?;
+        let weights = DeviceParameters::new(device, features * labels, settings.optimizer)?;
+        let bias =
+            settings.bias.then(|| DeviceParameters::new(device, labels, settings.optimizer)).transpose()?;
         let truth = TruthBuffers::new(device, train, settings)?;
-        let room = Room::new(device, train, objective, settings, batch)?;
+        let workspace = Buffers::new(device, train, objective, settings, batch)?;
         // A batch of the robust loss takes some lines of L numbers; the rest is small.
         let lines = if loss.is_some() { 3 * 4 * batch * truth.most * labels } else { 0 };
         let blas = Blas::new(device, precision)?;
-        // Last: to drop it takes a turn of its own.
+        // Last, because dropping it takes a turn of its own.
         let store = RowStore::new(device, train.features(), batch, lines, resident)?;
         Ok(Self {
             device: device.clone(),
@@ -159,17 +160,17 @@ impl<'a> Training<'a> {
             weights,
             bias,
             truth,
-            room,
+            workspace,
             graphs: HashMap::new(),
         })
     }
 
-    /// Whether rows are streamed because they did not fit.
+    /// Whether rows are streamed.
     pub fn is_streamed(&self) -> bool {
         self.store.is_streamed()
     }
 
-    /// Puts one step on the stream: predict, compare, learn.
+    /// Enqueues one step: predict, compare, learn.
     fn enqueue(&self, count: usize, lines: usize, buffer: usize) -> Result<()> {
         let truth = self.truth.truth(&self.device, self.settings.batch);
         let batch = self.predict(truth, count, buffer)?;
@@ -177,29 +178,29 @@ impl<'a> Training<'a> {
         self.learn(truth, batch, slopes)
     }
 
-    /// X of the batch, and its logits without biases.
+    /// Enqueues X of the batch, and its logits without biases.
     fn predict(&self, truth: Truth, count: usize, buffer: usize) -> Result<Matrix> {
         let (features, labels) = (self.train.features().columns(), self.objective.labels());
         let at = |buffer: &CudaSlice<f32>| address(&self.device, buffer);
         self.store.gather(truth, count)?;
         let batch = Matrix::new(self.store.batch(buffer), count, features);
         let weights = Matrix::new(at(&self.weights.values), features, labels);
-        self.blas.product(Matrix::new(at(&self.room.logits), count, labels), batch, weights)?;
+        self.blas.product(Matrix::new(at(&self.workspace.logits), count, labels), batch, weights)?;
         Ok(batch)
     }
 
-    /// The losses of the rows, and their slopes in the logits.
+    /// Enqueues the losses of the rows, and their gradients with respect to the logits.
     fn compare(&self, truth: Truth, count: usize, lines: usize) -> Result<Matrix> {
-        let Self { device, blas, objective, settings, kernels, room, .. } = self;
+        let Self { device, blas, objective, settings, kernels, workspace, .. } = self;
         let stream = device.stream();
         let at = |buffer: &CudaSlice<f32>| address(device, buffer);
-        let (losses, faults) = (address(device, &room.losses), address(device, &room.fault));
+        let (losses, faults) = (address(device, &workspace.losses), address(device, &workspace.fault));
         let bias = self.bias.as_ref().map_or(0, |bias| at(&bias.values));
-        let (logits, predictions) = (at(&room.logits), at(&room.predictions));
+        let (logits, predictions) = (at(&workspace.logits), at(&workspace.predictions));
         let soft = Soft {
             moved: objective.targets().moved(),
             smoothing: objective.targets().smoothing(),
-            table: room.table.as_ref().map_or(0, at),
+            table: workspace.table.as_ref().map_or(0, at),
         };
         let (config, labels) = (rows(count), objective.labels());
         let (factor, width) = (settings.reduction.factor(count) as f32, labels as u32);
@@ -240,24 +241,24 @@ impl<'a> Training<'a> {
         Ok(Matrix::new(predictions, count, labels))
     }
 
-    /// The step that the slopes make.
+    /// Enqueues the optimizer step for these gradients.
     fn learn(&self, truth: Truth, batch: Matrix, slopes: Matrix) -> Result<()> {
-        let Self { device, settings, kernels, room, .. } = self;
+        let Self { device, settings, kernels, workspace, .. } = self;
         let stream = device.stream();
         let at = |buffer: &CudaSlice<f32>| address(device, buffer);
         let (features, labels, step) = (batch.columns, slopes.columns, truth.step);
-        let gradients = at(&room.gradients);
+        let gradients = at(&workspace.gradients);
         self.blas.product(Matrix::new(gradients, features, labels), batch.t(), slopes)?;
         let (kind, momentum) = match settings.optimizer {
             Optimizer::Sgd { momentum: 0.0 } => (0_i32, 0.0),
             Optimizer::Sgd { momentum } => (1, momentum as f32),
             Optimizer::Adam => (2, 0.0),
         };
-        let rates = address(device, &room.rates);
+        let rates = address(device, &workspace.rates);
         let fours = (features * labels).div_ceil(4);
         let blocks = fours.div_ceil(FOURS * THREADS as usize).clamp(1, 1 << 16);
         let decay = 2.0 * settings.weight_decay as f32;
-        let Learnt { values, first, second } = &self.weights;
+        let DeviceParameters { values, first, second } = &self.weights;
         launch!(
             device,
             stream,
@@ -273,9 +274,9 @@ impl<'a> Training<'a> {
             step,
             momentum,
             decay,
-            address(device, &room.fault)
+            address(device, &workspace.fault)
         )?;
-        if let Some(Learnt { values, first, second }) = &self.bias {
+        if let Some(DeviceParameters { values, first, second }) = &self.bias {
             let config = grid((labels.div_ceil(BIASES as usize), 1), BIASES, 0);
             launch!(
                 device,
@@ -297,7 +298,7 @@ impl<'a> Training<'a> {
         launch!(device, stream, &kernels.next_step, grid((1, 1), 1, 0), step)
     }
 
-    /// The graph of a step, captured if it is the first of its shape.
+    /// Captures the graph of a step if it is the first of its shape.
     fn prepare(&mut self, count: usize, lines: usize, buffer: usize) -> Result<()> {
         if self.graphs.contains_key(&(count, lines, buffer)) {
             return Ok(());
@@ -309,12 +310,14 @@ impl<'a> Training<'a> {
         let enqueued = self.enqueue(count, lines, buffer);
         let captured = stream.end_capture(CUgraphInstantiate_flags(0));
         enqueued?;
-        let graph = captured.map_err(failed)?.ok_or_else(|| self.device.refusal("nothing was captured"))?;
+        let graph =
+            captured.map_err(failed)?.ok_or_else(|| self.device.refusal("the captured graph is empty"))?;
         self.graphs.insert((count, lines, buffer), Graph(graph));
         Ok(())
     }
 
-    /// What every batch of an epoch needs: its rows, and lines rounded up to what graphs are made for.
+    /// The shape of every batch of an epoch: its rows, and its lines rounded up to reuse graphs. Uploads the order of the
+    /// rows.
     fn shapes(&mut self, order: &[usize]) -> Result<Vec<(usize, usize)>> {
         let targets = self.train.targets();
         let mut lines = Vec::with_capacity(order.len());
@@ -332,7 +335,7 @@ impl<'a> Training<'a> {
         let order: Vec<u32> = order.iter().map(|&row| row as u32).collect();
         stream.memcpy_htod(&order, &mut self.truth.order).map_err(failed)?;
         stream.memcpy_htod(&lines, &mut self.truth.lines).map_err(failed)?;
-        // The same for all whole batches of the epoch, and no less than before: few graphs.
+        // The same for all batches of the epoch, and no less than before, so that there are few graphs.
         let most = shapes.iter().map(|(_, lines)| *lines).max().unwrap_or(0);
         let whole =
             self.graphs.keys().map(|(_, lines, _)| *lines).fold(most.next_multiple_of(LINES), usize::max);
@@ -377,9 +380,9 @@ impl Engine for Training<'_> {
         let stream = device.stream();
         let failed = |error| device.failed("an epoch", error);
         let rates: Vec<Rates> = steps.iter().map(rates_of).collect();
-        stream.memcpy_htod(&rates, &mut self.room.rates).map_err(failed)?;
+        stream.memcpy_htod(&rates, &mut self.workspace.rates).map_err(failed)?;
         stream.memset_zeros(&mut self.truth.step).map_err(failed)?;
-        stream.memcpy_htod(&[NO_FAULT], &mut self.room.fault).map_err(failed)?;
+        stream.memcpy_htod(&[NO_FAULT], &mut self.workspace.fault).map_err(failed)?;
         let buffers = self.store.buffers();
         for (batch, &(count, lines)) in shapes.iter().enumerate() {
             if interrupt.is_raised() {
@@ -393,8 +396,8 @@ impl Engine for Training<'_> {
             self.store.used(buffer)?;
             progress(batch + 1, shapes.len());
         }
-        let losses = stream.clone_dtoh(&self.room.losses).map_err(failed)?;
-        let found = stream.clone_dtoh(&self.room.fault).map_err(failed)?;
+        let losses = stream.clone_dtoh(&self.workspace.losses).map_err(failed)?;
+        let found = stream.clone_dtoh(&self.workspace.fault).map_err(failed)?;
         stream.synchronize().map_err(failed)?;
         fault(found[0], self.loss.as_ref().map(|loss| &loss.set), number)?;
         Ok(Some(losses))

@@ -1,26 +1,26 @@
-//! Every kernel compiles, for every kind of card. Needs NVRTC, and no card.
+//! Every kernel compiles for every kind of GPU. Needs NVRTC but no GPU.
 
 use robust_ot_cuda::{Device, Source, compile};
 
-/// Ampere, Ada, Hopper and Blackwell, for computing and for drawing.
-const CARDS: [(i32, i32); 6] = [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)];
+/// The compute capabilities of Ampere, Ada, Hopper and Blackwell, for computing and for graphics.
+const GPUS: [(i32, i32); 6] = [(8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)];
 
 #[test]
 fn every_kernel_compiles() {
     for source in Source::ALL {
-        for card in CARDS {
-            match compile(&source.text(), card) {
+        for gpu in GPUS {
+            match compile(&source.text(), gpu) {
                 Ok(binary) => {
-                    assert!(binary.starts_with(b"\x7fELF"), "{source:?} for {card:?} is no machine code");
+                    assert!(binary.starts_with(b"\x7fELF"), "{source:?} for {gpu:?} is not machine code");
                 }
-                // `make test` brings NVRTC along, and says that it must be there.
+                // `make test` installs NVRTC and sets NEEDS_NVRTC.
                 Err(missing)
                     if missing.contains("must be installed") && std::env::var_os("NEEDS_NVRTC").is_none() =>
                 {
                     eprintln!("skipped: {missing}");
                     return;
                 }
-                Err(error) => panic!("{source:?} for {card:?}: {error}"),
+                Err(error) => panic!("{source:?} for {gpu:?}: {error}"),
             }
         }
     }

@@ -1,14 +1,14 @@
-//! Many pairs at once against the processor, one by one.
+//! Many pairs at once on the GPU, compared with one pair at a time on the CPU.
 
 mod common;
 
 use common::{device, matrix, rng};
 use ndarray::Array1;
 use rand::RngExt;
-use robust_ot::{
-    Corpus, Grouping, Interrupt, Measure, MetricSet, PairDistance, PairSettings, Prior, Problem, Settings,
-    Status, solve_pairs,
-};
+use robust_ot::device::{Corpus, solve_pairs_on};
+use robust_ot::sets::Prior;
+use robust_ot::solve::{Interrupt, PairDistance, PairSettings};
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings, Status};
 use robust_ot_cuda::{Device, Pairs};
 
 fn measures(count: usize, most: usize, dim: usize, seed: u64) -> Vec<Measure> {
@@ -40,10 +40,16 @@ fn solve(
 ) -> Vec<PairDistance> {
     let every: Vec<&Measure> = measures.iter().collect();
     let corpus = Corpus::new(&every, grouping).unwrap();
-    let settings = PairSettings { measures: &every, set, entropy, settings: &Settings::default() };
+    let settings = PairSettings {
+        measures: &every,
+        grouping: corpus.grouping(),
+        set,
+        entropy,
+        settings: &Settings::default(),
+    };
     let mut oracle = Pairs::new(device, &corpus).unwrap();
     let found =
-        solve_pairs(&corpus, &all(measures.len()), settings, &mut oracle, &Interrupt::default(), &|_| ());
+        solve_pairs_on(&mut oracle, &corpus, &all(measures.len()), settings, &Interrupt::default(), &|_| ());
     found.unwrap().into_iter().map(|found| found.unwrap()).collect()
 }
 
@@ -60,7 +66,7 @@ fn pairs_bracket_those_of_the_processor() {
         MetricSet::Rkp { rho: 2.0 },
     ];
     for (seed, set) in sets.into_iter().enumerate() {
-        // The last are too large for shared memory, in part and as a whole.
+        // The last two are too large for shared memory, in part and as a whole.
         for (count, most, dim, groups) in
             [(8, 40, 12, 4), (5, 100, 30, 5), (6, 9, 7, 7), (3, 190, 5, 5), (2, 3300, 2, 2)]
         {
@@ -88,7 +94,7 @@ fn pairs_bracket_those_of_the_processor() {
                         wanted.status
                     );
                     assert!(found.lower_bound <= wanted.value && wanted.lower_bound <= found.value, "{what}");
-                    // Where there is next to nothing to transport, rounding ends it.
+                    // If there is almost nothing to transport, rounding may end the solve.
                     if wanted.status == Status::Converged && found.value - found.lower_bound > 1e-11 {
                         assert_eq!(found.status, Status::Converged, "{what}");
                     }
@@ -112,9 +118,16 @@ fn a_pair_that_cannot_be_solved_is_alone_in_that() {
     let every: Vec<&Measure> = measures.iter().collect();
     let corpus = Corpus::new(&every, &grouping).unwrap();
     let set = MetricSet::Kl { lambda: 1.0, prior: Prior::Eye };
-    let settings = PairSettings { measures: &every, set: &set, entropy: 0.1, settings: &Settings::default() };
+    let settings = PairSettings {
+        measures: &every,
+        grouping: corpus.grouping(),
+        set: &set,
+        entropy: 0.1,
+        settings: &Settings::default(),
+    };
     let mut oracle = Pairs::new(&device, &corpus).unwrap();
-    let found = solve_pairs(&corpus, &all(5), settings, &mut oracle, &Interrupt::default(), &|_| ()).unwrap();
+    let found =
+        solve_pairs_on(&mut oracle, &corpus, &all(5), settings, &Interrupt::default(), &|_| ()).unwrap();
     for (&(i, j), found) in all(5).iter().zip(&found) {
         assert_eq!(found.is_err(), j == 4 && i != 4, "{i} {j}: {found:?}");
     }

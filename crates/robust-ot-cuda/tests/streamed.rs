@@ -1,14 +1,13 @@
-//! Streamed entropic transport on the card against the processor, and against its own formulas written out.
+//! Streamed entropic transport on the GPU, compared with the CPU and with its own formulas written out.
 
 mod common;
 
 use common::{device, matrix, rng};
 use ndarray::{Array1, Array2, Axis, array};
 use rand::RngExt;
-use robust_ot::{
-    EntropicAnswer, EntropicOracle, EntropicTask, Grouping, Interrupt, Measure, MetricSet, Problem, Settings,
-    Status,
-};
+use robust_ot::device::{EntropicAnswer, EntropicOracle, EntropicTask};
+use robust_ot::solve::{Interrupt, SolveOptions};
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings, Status};
 use robust_ot_cuda::Streamed;
 
 fn weights(count: usize, zeros: bool, seed: u64) -> Array1<f64> {
@@ -21,15 +20,15 @@ fn weights(count: usize, zeros: bool, seed: u64) -> Array1<f64> {
     found / sum
 }
 
-/// What the answer says, from f and g alone.
+/// Checks the answer against values computed from f and g alone.
 fn check(task: &EntropicTask, found: &EntropicAnswer, what: &str) {
-    let EntropicTask { source_weights: a, target_weights: b, x, y, alpha, beta, regularisation, .. } = *task;
+    let EntropicTask { source_weights: a, target_weights: b, x, y, alpha, beta, regularization, .. } = *task;
     let plan = Array2::from_shape_fn((x.nrows(), y.nrows()), |(i, j)| {
         let cost = alpha[i] + beta[j] - 2.0 * x.row(i).dot(&y.row(j));
         if a[i] * b[j] == 0.0 {
             0.0
         } else {
-            a[i] * b[j] * ((found.f[i] + found.g[j] - cost) / regularisation).exp()
+            a[i] * b[j] * ((found.f[i] + found.g[j] - cost) / regularization).exp()
         }
     });
     let close = |found: &Array1<f64>, wanted: &Array1<f64>, name: &str| {
@@ -85,7 +84,7 @@ fn answers_are_what_their_potentials_say() {
                 y: &y,
                 alpha: &alpha,
                 beta: &beta,
-                regularisation: entropy,
+                regularization: entropy,
                 tolerance,
                 interrupt: &interrupt,
             };
@@ -132,10 +131,12 @@ fn distances_bracket_those_of_the_processor() {
                     .unwrap()
                     .with_entropy(entropy)
                     .unwrap();
-                let settings = Settings { tol_gap_rel: 1e-4, ..Settings::default() };
+                let settings = Settings::default().with_tolerance(1e-4);
                 let wanted = problem.solve(&settings).unwrap();
                 let oracle = Box::new(Streamed::new(&device).unwrap());
-                let found = problem.solve_on(oracle, &settings, &Interrupt::default()).unwrap();
+                let found = problem
+                    .solve_with(&settings, SolveOptions { device: Some(oracle), ..Default::default() })
+                    .unwrap();
                 let what = format!(
                     "{set:?}, {m} × {n}, entropy {entropy}: {} {} and {} {}",
                     wanted.lower_bound, wanted.value, found.lower_bound, found.value
@@ -164,7 +165,10 @@ fn scaled_and_moved_points_have_scaled_distances() {
         let problem = Problem::new(&measure(&points), &measure(&others), MetricSet::P { k: 1 }).unwrap();
         let problem = problem.with_entropy(0.3 * factor * factor).unwrap();
         let oracle = Box::new(Streamed::new(&device).unwrap());
-        problem.solve_on(oracle, &Settings::default(), &Interrupt::default()).unwrap().unregularised_value
+        problem
+            .solve_with(&Settings::default(), SolveOptions { device: Some(oracle), ..Default::default() })
+            .unwrap()
+            .unregularized_value
     };
     let plain = solve(1.0, 0.0);
     for (factor, shift) in [(1.0, 1e4), (1e-3, 0.0), (1e5, 0.0), (1e-40, 0.0), (1e40, 0.0)] {
@@ -185,14 +189,21 @@ fn an_interrupt_leaves_what_there_is() {
     let interrupt = Interrupt::default();
     interrupt.raise();
     let found = problem
-        .solve_on(Box::new(Streamed::new(&device).unwrap()), &Settings::default(), &interrupt)
+        .solve_with(
+            &Settings::default(),
+            SolveOptions {
+                interrupt: Some(&interrupt),
+                device: Some(Box::new(Streamed::new(&device).unwrap())),
+                ..Default::default()
+            },
+        )
         .unwrap();
     assert_eq!(found.status, Status::Interrupted);
     assert!(found.lower_bound <= found.value);
 }
 
 #[test]
-fn points_at_the_centre_and_points_far_away_are_solved() {
+fn points_at_the_center_and_points_far_away_are_solved() {
     let Some(device) = device("odd points") else { return };
     let cases = [
         (array![[0.0]], array![[-1.0], [1.0]], 0.1),
@@ -205,7 +216,9 @@ fn points_at_the_centre_and_points_far_away_are_solved() {
         let problem = Problem::new(&source, &target, MetricSet::W2).unwrap().with_entropy(entropy).unwrap();
         let wanted = problem.solve(&Settings::default()).unwrap();
         let oracle = Box::new(Streamed::new(&device).unwrap());
-        let found = problem.solve_on(oracle, &Settings::default(), &Interrupt::default()).unwrap();
+        let found = problem
+            .solve_with(&Settings::default(), SolveOptions { device: Some(oracle), ..Default::default() })
+            .unwrap();
         let what = format!(
             "entropy {entropy}: [{}, {}] and [{}, {}]",
             wanted.lower_bound, wanted.value, found.lower_bound, found.value
@@ -230,7 +243,7 @@ fn an_oracle_serves_one_problem_after_the_other() {
             y: &y,
             alpha: &norms(&x),
             beta: &norms(&y),
-            regularisation: 0.3,
+            regularization: 0.3,
             tolerance: 1e-6,
             interrupt: &Interrupt::default(),
         };

@@ -1,4 +1,4 @@
-//! Training on the card against training on the processor.
+//! Training on the GPU compared with training on the CPU.
 
 mod common;
 
@@ -6,7 +6,9 @@ use common::{device, matrix, rng};
 use ndarray::{Array2, array};
 use rand::RngExt;
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
-use robust_ot::{Error, Grouping, Interrupt, MetricSet, Prior, Result};
+use robust_ot::sets::Prior;
+use robust_ot::solve::Interrupt;
+use robust_ot::{Error, Grouping, MetricSet, Result};
 use robust_ot_cuda::{Device, Precision, Training, logits, product_rounding};
 use robust_ot_learn::data::{Features, Sparse};
 use robust_ot_learn::{
@@ -18,7 +20,7 @@ const FEATURES: usize = 13;
 const LABELS: usize = 37;
 const DIM: usize = 12;
 
-/// Rows with up to so many labels.
+/// Rows with up to `most` labels.
 fn data(most: usize, seed: u64) -> Dataset {
     let mut rng = rng(seed);
     let features = matrix(ROWS, FEATURES, seed + 1).mapv(|x| x as f32);
@@ -39,7 +41,7 @@ fn robust(set: MetricSet, seed: u64, settings: LossSettings) -> RobustLoss<f32> 
     RobustLoss::new(&matrix(LABELS, DIM, seed), &grouping, LossSettings { set, ..settings }).unwrap()
 }
 
-/// Runs all epochs; where a card is given, on it.
+/// Runs all epochs, on the GPU if one is given.
 fn train(
     data: &Dataset,
     objective: &Objective,
@@ -131,7 +133,7 @@ fn every_set_trains_as_on_the_processor() {
 #[test]
 fn little_that_moves_is_seen_as_on_the_processor() {
     let Some(device) = device("little moves") else { return };
-    // Every label is true, and ten iterations leave nearly all mass where it is.
+    // Every label is true, and ten iterations leave nearly all mass in place.
     let features = matrix(ROWS, FEATURES, 5).mapv(|x| x as f32);
     let targets = Targets::new(3, vec![vec![0, 1, 2]; ROWS]).unwrap();
     let data = Dataset::new(Features::Dense(features), targets).unwrap();
@@ -264,7 +266,7 @@ fn what_goes_wrong_is_said() {
         let objective = Objective::mix(1.0, 1.0, robust).unwrap();
         train(&data, &objective, &settings(Optimizer::Adam), on).err()
     };
-    // A λ with which training overflows on the processor, though the labels themselves do not.
+    // A λ with which training overflows on the CPU, although the labels themselves do not.
     let grouping = Grouping::random(DIM, 4, 1).unwrap();
     let loss = |lambda| {
         let set = MetricSet::Kl { lambda, prior: Prior::Eye };
@@ -274,7 +276,8 @@ fn what_goes_wrong_is_said() {
         loss(*lambda).is_ok_and(|loss| matches!(train_on(loss, None), Some(Error::Overflow { .. })))
     };
     let lambda = (0..200).map(|step| 0.01 * 0.98_f64.powi(step)).find(overflows).expect("some λ overflows");
-    let overflow = train_on(loss(lambda).unwrap(), Some((&device, false))).expect("it overflows here, too");
+    let overflow =
+        train_on(loss(lambda).unwrap(), Some((&device, false))).expect("it also overflows on the GPU");
     assert!(matches!(overflow, Error::Overflow { largest, .. } if largest > 600.0 * lambda), "{overflow}");
     let srw = robust(MetricSet::Srw { k: 2 }, 1, LossSettings::default());
     let refused = train_on(srw, Some((&device, false))).expect("srw is refused").to_string();
@@ -286,7 +289,7 @@ fn what_goes_wrong_is_said() {
 #[test]
 fn too_little_memory_says_how_much_is_needed() {
     let Some(device) = device("out of memory") else { return };
-    // Five lines a row, of 5000 numbers each, for all rows at once: 200 GB and more.
+    // Five lines per row, of 5000 numbers each, for all rows at once: 200 GB and more.
     let (rows, labels) = (2_000_000, 5000);
     let truth = Targets::new(labels, (0..rows).map(|row| [row % 1000, 1000, 2000, 3000, 4000])).unwrap();
     let data = Dataset::new(Features::Dense(Array2::ones((rows, 1))), truth).unwrap();
@@ -300,7 +303,7 @@ fn too_little_memory_says_how_much_is_needed() {
     let error = trainer.epoch(&Interrupt::default(), |_, _| ()).expect_err("it does not fit").to_string();
     drop(trainer);
     assert!(error.contains("GB") && error.contains("--batch"), "{error}");
-    // And the device goes on.
+    // The device remains usable.
     let small = self::data(3, 1);
     let objective = Objective::cross_entropy(LABELS);
     train(&small, &objective, &self::settings(Optimizer::Adam), Some((&device, false))).unwrap();

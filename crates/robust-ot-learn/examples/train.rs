@@ -1,4 +1,4 @@
-//! Nine classes in three families, ten rows each: cross-entropy beside its mix with robust transport.
+//! Nine classes in three families, ten rows each: cross-entropy compared with its mix with robust transport.
 //!
 //! Run: `cargo run --release -p robust-ot-learn --example train`
 
@@ -7,7 +7,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
-use robust_ot::{Grouping, Interrupt, Result};
+use robust_ot::solve::Interrupt;
+use robust_ot::{Grouping, Result};
 use robust_ot_learn::data::Features;
 use robust_ot_learn::{Dataset, Objective, Scores, TrainSettings, Trainer};
 
@@ -19,7 +20,7 @@ fn main() -> Result<()> {
     let mut normal = |rows: usize, columns: usize| {
         Array2::<f64>::from_shape_simple_fn((rows, columns), || StandardNormal.sample(&mut rng))
     };
-    // A class is its family and a little of its own; label vectors tell the families.
+    // A class center is that of its family plus a small offset; label vectors encode the families.
     let (families, own) = (normal(3, FEATURES), normal(CLASSES, FEATURES));
     let centers =
         Array2::from_shape_fn((CLASSES, FEATURES), |(c, f)| families[[c / 3, f]] + 0.5 * own[[c, f]]);

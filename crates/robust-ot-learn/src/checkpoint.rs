@@ -1,4 +1,4 @@
-//! Where a run stands, in a file: everything that the rest of it depends on.
+//! Checkpoints: files with everything that the rest of a training run depends on.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::state::{Progress, State};
 use crate::tensors::{self, Contents, Kind, Tensor};
 use crate::trainer::Trainer;
 
-/// What a checkpoint says of itself.
+/// The JSON document of a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
 struct Document {
-    /// What the run is of: a checkpoint goes on with nothing else.
+    /// Identifies the run: a checkpoint resumes no other.
     run: Run,
     progress: Progress,
 }
@@ -25,12 +25,12 @@ struct Run {
     settings: TrainSettings,
     /// A hash of the loss.
     objective: String,
-    /// A hash of features and labels, of training and validation.
+    /// A hash of the features and labels of the training and validation rows.
     data: String,
 }
 
 impl Trainer<'_> {
-    /// Writes everything that the rest of the run depends on, whole or not at all.
+    /// Writes everything that the rest of the run depends on, atomically.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -40,14 +40,14 @@ impl Trainer<'_> {
         tensors::write(path, Kind::Checkpoint, &document, &self.state.tensors())
     }
 
-    /// Goes on where a checkpoint of the same run was written.
+    /// Resumes from a checkpoint of the same run.
     ///
     /// # Errors
-    /// When the file cannot be read, is not a checkpoint of ours, or is of other data or settings.
+    /// When the file cannot be read, is not a robust-ot checkpoint, or is of another run.
     pub fn restore(&mut self, path: &Path) -> Result<()> {
         let file = tensors::read::<Document>(path, Kind::Checkpoint)?;
         let (Document { run, progress }, own) = (&file.document, self.run());
-        let other = |what: &str| Err(file.refuse(format!("must be of this run, but is one with {what}")));
+        let other = |what: &str| Err(file.refuse(format!("must be of this run, but is of one with {what}")));
         if run.data != own.data {
             return other("other data");
         }
@@ -55,7 +55,7 @@ impl Trainer<'_> {
             return other("another loss");
         }
         if run.settings != own.settings {
-            return other("other settings of the optimiser, batches, seed or epochs");
+            return other("other settings of the optimizer, batches, seed or epochs");
         }
         self.check_progress(progress).map_err(|found| file.refuse(found))?;
         let mut state = self.state.clone();
@@ -65,12 +65,12 @@ impl Trainer<'_> {
         self.hand_over()
     }
 
-    /// Whether this can be how far the run is.
+    /// Checks that this progress is possible for the run.
     fn check_progress(&self, progress: &Progress) -> std::result::Result<(), String> {
         let done = progress.epochs.len();
         if done > self.settings.epochs {
             let wanted = self.settings.epochs;
-            return Err(format!("must be of a run of at most {wanted} epochs, but has {done} behind it"));
+            return Err(format!("must be of a run of at most {wanted} epochs, but has completed {done}"));
         }
         let steps = done as u64 * self.train.rows().div_ceil(self.settings.batch) as u64;
         let numbered = progress.epochs.iter().enumerate().all(|(at, epoch)| epoch.epoch == at + 1);
@@ -81,13 +81,13 @@ impl Trainer<'_> {
         if numbered && progress.steps == steps && best {
             return Ok(());
         }
-        Err(format!("must tell of {done} epochs in {steps} steps and the best of them, but does not"))
+        Err(format!("must record {done} epochs in {steps} steps and the best of them, but does not"))
     }
 
     fn run(&self) -> Run {
         let mut settings = self.settings.clone();
         if settings.schedule == Schedule::Constant {
-            // Nothing before the last epoch depends on which one is last, so a run may be made longer.
+            // With a constant learning rate, earlier epochs do not depend on the number of epochs, so a run may be extended.
             settings.epochs = 0;
         }
         let mut data = Fingerprint::default();
@@ -99,7 +99,7 @@ impl Trainer<'_> {
 }
 
 impl State {
-    /// Everything that is learnt, and what the optimiser remembers.
+    /// The learned parameters and the optimizer state.
     pub(super) fn tensors(&self) -> Vec<Tensor> {
         let Self { weights, bias, best, .. } = self;
         let mut tensors = Vec::new();
@@ -118,7 +118,7 @@ impl State {
         tensors
     }
 
-    /// Takes numbers of the same shapes from a file.
+    /// Loads tensors of the same shapes from a file.
     pub(super) fn fill<D>(&mut self, file: &Contents<D>, with_best: bool) -> Result<()> {
         let fill = |name: &str, numbers: &mut Vec<f32>| {
             *numbers = file.single(name, &[numbers.len()])?;

@@ -1,4 +1,4 @@
-//! Samples with their true labels, and samples of samples.
+//! Samples with their true labels, and random subsets of them.
 
 use ndarray::Axis;
 use rand::SeedableRng;
@@ -31,10 +31,10 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Checks that features are finite and rows as many as targets.
+    /// Checks that features are finite and have as many rows as the targets.
     ///
     /// # Errors
-    /// When they are not, or there is no row.
+    /// When a feature is not finite, the numbers of rows differ, or there is no row.
     pub fn new(features: Features, targets: Targets) -> Result<Self> {
         features.check_finite()?;
         if features.rows() != targets.rows() || features.rows() == 0 {
@@ -52,7 +52,7 @@ impl Dataset {
         &self.features
     }
 
-    /// Preprocesses the features, in place. Returns how many rows are zero and were to be scaled to a length.
+    /// Preprocesses the features in place. Returns the number of zero rows that could not be scaled to the row length.
     ///
     /// # Errors
     /// As [`Preprocessing::apply`].
@@ -70,26 +70,26 @@ impl Dataset {
         self.targets.rows()
     }
 
-    /// The rows named.
+    /// The chosen rows.
     ///
     /// # Panics
-    /// When a row is not there.
+    /// When a row index is out of range.
     #[must_use]
     pub fn select(&self, rows: &[usize]) -> Self {
         Self { features: self.features.select(rows), targets: self.targets.select(rows) }
     }
 
-    /// A random part of the rows, rounded, and the others; each in the order of the data.
+    /// Splits the rows at random into a training part and a held-out part, each in the order of the data.
     ///
-    /// Returns the others first: what is left to train on, and what is held out.
+    /// `part` is the held-out fraction of the rows, rounded to whole rows.
     ///
     /// # Errors
-    /// When one of the two would be empty.
+    /// When one of the parts would be empty.
     pub fn split(&self, part: f64, seed: u64) -> Result<(Self, Self)> {
         let rows = self.rows();
         let count = (part * rows as f64).round();
         if !(part > 0.0 && part < 1.0 && count >= 1.0 && (count as usize) < rows) {
-            let rule = format!("a part of the {rows} rows that leaves both sides at least one");
+            let rule = format!("a fraction of the {rows} rows that leaves at least one on each side");
             return Err(Error::parameter("validation", rule, part));
         }
         let mut order: Vec<usize> = (0..rows).collect();
@@ -100,10 +100,10 @@ impl Dataset {
         Ok((self.select(kept), self.select(held)))
     }
 
-    /// These rows, then those of another set.
+    /// Appends the rows of another dataset.
     ///
     /// # Errors
-    /// When they differ in features or labels.
+    /// When the datasets differ in features or labels.
     pub fn append(&mut self, other: &Self) -> Result<()> {
         let width = |data: &Self| (data.features.columns(), data.targets.labels());
         let shapes = (width(self), width(other));
@@ -132,7 +132,7 @@ impl Dataset {
     }
 }
 
-/// `count` random rows of every label, in the order of the data, and the rows that are left.
+/// Draws `count` random rows of every label. Returns these rows and the remaining ones, each in the order of the data.
 ///
 /// ```
 /// use robust_ot_learn::sample_per_class;
@@ -145,7 +145,7 @@ impl Dataset {
 /// ```
 ///
 /// # Errors
-/// When a row has several labels, or a label fewer rows than asked for.
+/// When a row has several labels, `count` is 0, or a label has fewer than `count` rows.
 pub fn sample_per_class(targets: &Targets, count: usize, seed: u64) -> Result<(Vec<usize>, Vec<usize>)> {
     let mut by_label = vec![Vec::new(); targets.labels()];
     for row in 0..targets.rows() {

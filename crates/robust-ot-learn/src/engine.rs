@@ -1,52 +1,53 @@
-//! Where the steps of a run are made, when not on the processor.
+//! The interface to devices other than the CPU that run training steps.
 
 use std::fmt;
 
 use ndarray::Array2;
-use robust_ot::{Interrupt, Result};
+use robust_ot::Result;
+use robust_ot::solve::Interrupt;
 
 use crate::data::Features;
 use crate::optimizer::{Parameters, Step};
 
-/// Makes the steps of training on another device, which keeps the weights from epoch to epoch. It is made for the same data,
-/// objective and settings as the [`Trainer`](super::Trainer) that it is given to.
+/// Runs training steps on another device, which keeps the weights from epoch to epoch. An engine is built for the same data,
+/// objective and settings as the [`Trainer`](super::Trainer) that uses it.
 pub trait Engine: fmt::Debug + Send {
-    /// Takes weights and biases, with what the optimiser remembers of them.
+    /// Copies weights and biases to the device, with their optimizer state.
     ///
     /// # Errors
     /// When the device fails.
     fn upload(&mut self, weights: &Parameters, bias: Option<&Parameters>) -> Result<()>;
 
-    /// Gives them back.
+    /// Copies them back from the device.
     ///
     /// # Errors
     /// When the device fails.
     fn download(&mut self, weights: &mut Parameters, bias: Option<&mut Parameters>) -> Result<()>;
 
-    /// Makes the steps of one epoch. Returns the loss of every row, in the order they came; none when it was interrupted.
+    /// Runs the steps of one epoch. Returns the loss of every row, in the order of the epoch, or `None` if interrupted.
     ///
     /// # Errors
     /// When training diverges, the metric is not representable or the device fails.
     fn epoch(&mut self, work: EpochWork<'_>) -> Result<Option<Vec<f64>>>;
 
-    /// X W + b.
+    /// Computes X W + b.
     ///
     /// # Errors
     /// When the device fails.
     fn logits(&mut self, features: &Features) -> Result<Array2<f32>>;
 }
 
-/// One epoch.
+/// The work of one epoch.
 pub struct EpochWork<'a> {
-    /// Counted from 1.
+    /// The epoch, counted from 1.
     pub number: usize,
-    /// The rows, in the order they come.
+    /// The rows, in the order of the epoch.
     pub order: &'a [usize],
-    /// What the optimiser does with the gradient of every batch.
+    /// The optimizer step of each batch.
     pub steps: &'a [Step],
-    /// Once raised, the epoch ends.
+    /// Ends the epoch once raised.
     pub interrupt: &'a Interrupt,
-    /// Is told the batches done and all there are.
+    /// Called with the number of batches done and the total.
     pub progress: &'a mut dyn FnMut(usize, usize),
 }
 

@@ -1,4 +1,4 @@
-//! A hash that tells one run from another (FNV-1a, word by word).
+//! A hash that distinguishes runs (FNV-1a, word by word).
 
 use crate::data::Features;
 use crate::dataset::Dataset;

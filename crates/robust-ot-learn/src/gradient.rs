@@ -1,5 +1,5 @@
-//! Steps that several learners make together. Each finds $\nabla \sum_{i \in B_w} \ell_i(W, b)$ over rows of its own; the
-//! sum over all of them is the step that one learner would make with all rows, $B = \bigcup_w B_w$.
+//! Steps shared by several learners. Each computes $\nabla \sum_{i \in B_w} \ell_i(W, b)$ over its own rows; the sum over
+//! all learners gives the step that one learner would take with all rows, $B = \bigcup_w B_w$.
 
 use robust_ot::{Error, Kernels, Result};
 
@@ -10,7 +10,7 @@ use crate::optimizer::Step;
 use crate::slopes::Slopes;
 use crate::trainer::Epoch;
 
-/// The slopes of the losses of some rows, summed over them.
+/// The gradient of the summed losses of some rows.
 ///
 /// ```
 /// use ndarray::array;
@@ -30,19 +30,19 @@ use crate::trainer::Epoch;
 pub struct Gradient {
     /// ∂/∂W, features × labels.
     pub weights: Vec<f32>,
-    /// ∂/∂b; empty where there is no bias.
+    /// ∂/∂b; empty without a bias.
     pub bias: Vec<f32>,
-    /// Σ of the losses.
+    /// The summed losses.
     pub loss: f64,
-    /// How many rows they are of.
+    /// Number of rows.
     pub rows: usize,
 }
 
 impl Gradient {
-    /// Adds that of other rows.
+    /// Adds the gradient of other rows.
     ///
     /// # Errors
-    /// When it is of another size.
+    /// When the sizes differ.
     pub fn add(&mut self, other: &Self) -> Result<()> {
         self.fits((other.weights.len(), other.bias.len()))?;
         f32::add_own(&mut self.weights, 1.0, &other.weights);
@@ -78,13 +78,13 @@ impl Learner {
         self.state.weights.values.len()
     }
 
-    /// The slopes of the losses of all these rows at the weights as they are.
+    /// Computes the gradient of the summed losses of these rows at the current weights.
     ///
     /// # Errors
     /// When the rows differ in features or labels, or training diverges.
     pub fn gradient(&self, rows: &Dataset) -> Result<Gradient> {
         self.check(rows)?;
-        let mut slopes = Slopes::room(rows);
+        let mut slopes = Slopes::workspace(rows);
         let all: Vec<usize> = (0..rows.rows()).collect();
         let place = (self.history().len() + 1, self.state.progress.steps as usize + 1);
         let loss = slopes.find((rows, &all), &self.objective, &self.state, place)?;
@@ -102,11 +102,11 @@ impl Learner {
         Ok(found)
     }
 
-    /// One step with the slopes of all rows of a batch, whoever found them.
+    /// Takes one step with the gradient of a batch, which may be summed over several learners.
     ///
     /// # Errors
-    /// When they are of another size, of no row, or not finite; or lead to weights that are not, after which the learner is
-    /// of no more use.
+    /// When the gradient has another size, no rows or an entry that is not finite, or leads to weights that are not
+    /// finite, which leave the learner unusable.
     pub fn step(&mut self, gradient: &Gradient) -> Result<()> {
         let biases = self.state.bias.as_ref().map_or(0, |bias| bias.values.len());
         gradient.fits((self.weight_count(), biases))?;
@@ -119,8 +119,8 @@ impl Learner {
             None => Ok(()),
             Some(&odd) => Err(Error::Diverged { what, value: f64::from(odd), epoch, batch: number as usize }),
         };
-        finite("a slope", &gradient.weights)?;
-        finite("a slope", &gradient.bias)?;
+        finite("a gradient entry", &gradient.weights)?;
+        finite("a gradient entry", &gradient.bias)?;
         let settings = &self.settings;
         let step = Step {
             optimizer: settings.optimizer,
@@ -142,7 +142,7 @@ impl Learner {
         finite("a bias", self.state.bias.as_ref().map_or(&[], |bias| &bias.values))
     }
 
-    /// Ends a pass that was made step by step.
+    /// Ends a pass that was taken step by step, and records its loss and duration.
     pub fn end_pass(&mut self, loss: f64, seconds: f64) {
         let epoch = self.history().len() + 1;
         self.state.progress.epochs.push(Epoch { epoch, loss, seconds, validation_auc: None });
@@ -157,8 +157,8 @@ mod tests {
     use crate::data::Features;
     use crate::testing::{matrix, rng};
     use crate::{Objective, Optimizer, TrainSettings};
-    use robust_ot::Interrupt;
     use robust_ot::loss::{LossSettings, RobustLoss, Targets};
+    use robust_ot::solve::Interrupt;
     use robust_ot::{Grouping, MetricSet};
 
     const LABELS: usize = 4;
@@ -242,7 +242,7 @@ mod tests {
         let mut odd = learner(Optimizer::Adam, true).gradient(&rows(0..3)).unwrap();
         odd.bias[1] = f32::NAN;
         let told = with_bias.step(&odd).unwrap_err().to_string();
-        assert!(told.contains("a slope") && told.contains("NaN"), "{told}");
+        assert!(told.contains("a gradient entry") && told.contains("NaN"), "{told}");
         gradient.rows = 0;
         assert!(
             learner(Optimizer::Adam, false).step(&gradient).unwrap_err().to_string().contains("at least 1")

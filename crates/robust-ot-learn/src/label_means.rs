@@ -1,4 +1,4 @@
-//! A geometry of labels from the rows that have them, where names say nothing of what rows look like.
+//! A label geometry from the rows of each label, for names that say nothing about what rows look like.
 
 use ndarray::{Array1, Array2, ArrayViewMut1, Axis, s};
 use rand::{RngExt, SeedableRng};
@@ -9,14 +9,16 @@ use robust_ot::linalg::{Eigen, product};
 use crate::data::{Features, to_length_one};
 use crate::dataset::Dataset;
 
-/// More numbers a label than this are reduced to their principal components.
+/// Vectors with more columns than this are reduced to their principal components.
 const MOST_COLUMNS: usize = 100;
 
-/// $l_c \propto \frac1{|c|}\sum_{i \in c} x_i - \frac1n \sum_i x_i$: the mean features of a label's rows, seen from the mean of
-/// all rows, with length one. Where features are more than 100, $l_c$ are their first 100 principal components (as many as
-/// labels, if those are fewer), turned at random (always alike) so that groups of them weigh alike.
+/// $l_c \propto \frac1{|c|}\sum_{i \in c} x_i - \frac1n \sum_i x_i$: the mean features of a label's rows relative to the
+/// mean of all rows, scaled to length one. With more than 100 features, $l_c$ holds the first 100 principal components
+/// (or as many as there are labels, if fewer), rotated at random with a fixed seed so that groups of them have similar
+/// weight.
 ///
-/// A label without a direction of its own (no row has it, or all have) gets one that is orthogonal to those of the others.
+/// A label without a direction of its own (no row has it, or all rows do) gets one that is orthogonal to those of the
+/// others.
 ///
 /// ```
 /// use ndarray::array;
@@ -61,7 +63,7 @@ pub fn label_means(data: &Dataset) -> Result<Array2<f64>> {
     if own.iter().all(|own| *own) {
         return Ok(means);
     }
-    // Zeros, or what rounding made of them, would be nearer to all others than these are to each other.
+    // Zeros, up to rounding, would be closer to all other labels than those are to each other.
     let without = means.outer_iter_mut().zip(&own).filter(|(_, own)| !**own);
     without.for_each(|(mut mean, _)| mean.fill(0.0));
     let apart: Array1<f64> = own.iter().map(|own| if *own { 0.0 } else { 1.0 }).collect();
@@ -78,7 +80,7 @@ fn add_row(mut sum: ArrayViewMut1<f64>, features: &Features, row: usize) {
     }
 }
 
-/// A Q of the largest eigenvectors of AᵀA; where A has fewer rows than columns, by those of AAᵀ.
+/// A Q for the leading eigenvectors Q of AᵀA, computed from those of AAᵀ if A has fewer rows than columns.
 fn principal_components(vectors: &Array2<f64>) -> Result<Array2<f64>> {
     let (labels, columns) = vectors.dim();
     let kept = MOST_COLUMNS.min(labels);
@@ -116,7 +118,7 @@ mod tests {
 
     #[test]
     fn components_keep_distances_that_lie_in_few_dimensions() {
-        // Seven labels span seven dimensions at most: 150 features lose nothing, whichever side is decomposed.
+        // Seven labels span at most seven dimensions: reducing 150 features loses nothing, whichever side is decomposed.
         let features = testing::matrix(40, 150, &mut testing::rng(3)).mapv(|x| x as f32);
         let targets = Targets::new(7, (0..40).map(|row| vec![row % 7, (row + 1 + row / 7) % 7])).unwrap();
         let data = Dataset::new(Features::Dense(features.clone()), targets.clone()).unwrap();

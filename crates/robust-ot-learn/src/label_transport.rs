@@ -91,6 +91,6 @@ impl<'a> LabelTransport<'a> {
         let source = Measure::new(self.vectors.clone(), row.to_owned())?;
         let target = Measure::uniform(self.vectors.select(Axis(0), labels))?;
         let problem = Problem::grouped(&source, &target, self.set.clone(), &self.grouping)?;
-        problem.with_entropy(self.entropy)?.solve(&Settings { tol_gap_rel: TOLERANCE, ..Settings::default() })
+        problem.with_entropy(self.entropy)?.solve(&Settings::default().with_tolerance(TOLERANCE))
     }
 }

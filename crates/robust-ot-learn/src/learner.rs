@@ -1,8 +1,9 @@
-//! Learning from rows as they come.
+//! Learning from streaming data.
 
 use std::path::Path;
 
-use robust_ot::{Error, Interrupt, Result};
+use robust_ot::solve::Interrupt;
+use robust_ot::{Error, Result};
 
 use crate::dataset::Dataset;
 use crate::model::Model;
@@ -13,15 +14,15 @@ use crate::state::{Progress, State};
 use crate::tensors::{self, Kind};
 use crate::trainer::{Epoch, Trainer};
 
-/// The place of a learner that is in no file.
+/// The place that errors name for a learner that is not in a file.
 const IN_MEMORY: &str = "the learner";
 
-/// A model that goes on learning: every call of [`Learner::learn`] is one pass over the rows it is given, in batches, with
-/// an optimiser that remembers the passes before.
+/// A model that learns from streaming data: each call of [`Learner::learn`] makes one pass over the given rows, in
+/// batches, and keeps the optimizer state of earlier passes.
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::Interrupt;
+/// use robust_ot::solve::Interrupt;
 /// use robust_ot_learn::data::Features;
 /// use robust_ot_learn::{Dataset, Learner, Objective, TrainSettings};
 /// use robust_ot::loss::Targets;
@@ -46,25 +47,25 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// Begins.
+    /// Creates a learner with initial weights.
     ///
     /// # Errors
-    /// When a setting is outside its range, or the learning rate is to fall towards an end that rows without end do not have.
+    /// When a setting is outside its range, or the schedule is not constant: streaming data has no last step.
     pub fn new(features: usize, objective: Objective, settings: TrainSettings) -> Result<Self> {
         settings.check()?;
         if settings.schedule != Schedule::Constant {
-            return Err(Error::parameter("schedule", "constant where rows come without end", "another"));
+            return Err(Error::parameter("schedule", "constant for streaming data", "another"));
         }
         let state = State::new(features, objective.labels(), &settings);
         Ok(Self { features, objective, settings, state })
     }
 
-    /// Goes on from the weights of a model, with an optimizer that remembers nothing.
+    /// Continues from the weights of a model, with a fresh optimizer state.
     ///
-    /// Rows to come must have the length that the model scales rows to, if it does.
+    /// If the model scales rows to a length, rows passed to [`Learner::learn`] must already have it.
     ///
     /// # Errors
-    /// When the model has other features or labels, a bias where this has none, or weights for standardized features.
+    /// When the model differs in features, labels or bias, or standardizes features.
     pub fn start_from(&mut self, model: &Model) -> Result<()> {
         if model.preprocessing.standardization.is_some() {
             let rule = "without standardization, which needs all rows at once";
@@ -92,7 +93,7 @@ impl Learner {
         Ok(())
     }
 
-    /// One pass over some rows; none when it was interrupted, with the steps made so far behind it.
+    /// Makes one pass over the rows. Returns `None` if interrupted; the steps taken so far stay applied.
     ///
     /// # Errors
     /// When the rows differ in features or labels, or training diverges.
@@ -102,12 +103,12 @@ impl Learner {
         let settings = TrainSettings { epochs, patience: None, ..self.settings.clone() };
         let before = self.state.clone();
         let mut trainer = Trainer::with_state(rows, None, &self.objective, settings, before);
-        let learnt = trainer.epoch(interrupt, |_, _| ())?;
+        let learned = trainer.epoch(interrupt, |_, _| ())?;
         self.state = trainer.state;
-        Ok(learnt)
+        Ok(learned)
     }
 
-    /// Refuses rows of other features or labels.
+    /// Refuses rows that differ in features or labels.
     pub(super) fn check(&self, rows: &Dataset) -> Result<()> {
         let found = (rows.features().columns(), rows.targets().labels());
         if found == (self.features, self.objective.labels()) {
@@ -125,15 +126,15 @@ impl Learner {
         &self.state.progress.epochs
     }
 
-    /// The model as it stands.
+    /// The current model.
     ///
     /// # Errors
-    /// When names are not as many as labels.
+    /// When the number of names differs from the number of labels.
     pub fn model(&self, label_names: Vec<String>) -> Result<Model> {
         self.state.clone().into_model(&self.objective, label_names)
     }
 
-    /// What is learnt and what the optimiser remembers.
+    /// Serializes the learned parameters and the optimizer state.
     ///
     /// # Errors
     /// When the passes so far cannot be written as JSON.
@@ -142,10 +143,10 @@ impl Learner {
         tensors::to_bytes(Path::new(IN_MEMORY), Kind::Learner, progress, &self.state.tensors())
     }
 
-    /// Goes on where another learner of the same objective and settings stood.
+    /// Continues from the state of another learner with the same objective and settings.
     ///
     /// # Errors
-    /// When the bytes are not those of [`Learner::to_bytes`], or of a model of another size.
+    /// When the bytes are not those of [`Learner::to_bytes`], or are of a model of another size.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let file = tensors::from_bytes::<Progress>(Path::new(IN_MEMORY), Kind::Learner, bytes)?;
         let mut state = State::new(self.features, self.objective.labels(), &self.settings);

@@ -1,13 +1,14 @@
 //! Learning with robust losses: a linear model, $h = \mathrm{softmax}(X W + b)$, for single-label and multi-label data.
 //!
-//! A [`Dataset`] holds rows and labels, an [`Objective`] is what training minimizes, [`TrainSettings`] say how, a [`Trainer`] is
-//! the run, and a [`Model`] is its result. The same seed gives the same weights, bit for bit, for any number of threads, with or
-//! without an interruption and a checkpoint in between. [`data`] reads files, and [`score`] scores predictions.
+//! A [`Dataset`] holds rows and labels, an [`Objective`] is what training minimizes, [`TrainSettings`] configure it, a
+//! [`Trainer`] is the run, and a [`Model`] is its result. The same seed gives the same weights, bit for bit, for any
+//! number of threads, with or without an interruption and a checkpoint in between. [`data`] reads files, and [`score`]
+//! scores predictions.
 //!
 //! ```
 //! use ndarray::array;
 //! use robust_ot::Grouping;
-//! use robust_ot::Interrupt;
+//! use robust_ot::solve::Interrupt;
 //! use robust_ot::loss::{LossSettings, RobustLoss, Targets};
 //! use robust_ot_learn::data::Features;
 //! use robust_ot_learn::{Dataset, Objective, TrainSettings, Trainer};

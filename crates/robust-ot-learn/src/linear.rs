@@ -7,28 +7,28 @@ use robust_ot::linalg::{flat, flat_mut, product_blocks, product_into};
 
 use crate::data::{Features, Sparse};
 
-/// Features whose weights are updated by one task: their gradient stays in its cache.
-const FEATURES_A_BLOCK: usize = 128;
+/// Features whose weights one task updates, few enough that their gradient stays in cache.
+const FEATURES_PER_BLOCK: usize = 128;
 
 /// The rows of one batch, laid out for products.
 #[derive(Debug)]
 pub(super) enum Batch {
     /// X itself.
     Dense(Array2<f32>),
-    /// X by columns: feature f has the places `starts[f]..starts[f + 1]` of rows and values.
+    /// X by columns: feature f has the entries `starts[f]..starts[f + 1]` of `rows` and `values`.
     Sparse { starts: Vec<usize>, rows: Vec<u32>, values: Vec<f32> },
 }
 
 impl Batch {
-    /// Room for batches of these features.
-    pub(super) fn room(features: &Features) -> Self {
+    /// Allocates buffers for batches of these features.
+    pub(super) fn workspace(features: &Features) -> Self {
         match features {
             Features::Dense(_) => Self::Dense(Array2::zeros((0, features.columns()))),
             Features::Sparse(_) => Self::Sparse { starts: Vec::new(), rows: Vec::new(), values: Vec::new() },
         }
     }
 
-    /// Takes the rows named, and writes X W + b to the logits.
+    /// Gathers the chosen rows and writes X W + b to the logits.
     pub(super) fn forward(
         &mut self,
         features: &Features,
@@ -73,7 +73,7 @@ impl Batch {
     /// ∇W = Xᵀ G for the features of one block, from the rows of the last batch.
     pub(super) fn gradient(&self, block: usize, logit_gradients: &Array2<f32>, out: &mut [f32]) {
         let width = logit_gradients.ncols();
-        let first = block * FEATURES_A_BLOCK;
+        let first = block * FEATURES_PER_BLOCK;
         match self {
             Self::Dense(batch) => {
                 let count = out.len() / width;
@@ -94,12 +94,12 @@ impl Batch {
     }
 }
 
-/// How many weights one block of features has.
+/// The number of weights of one block of features.
 pub(super) fn block_len(labels: usize) -> usize {
-    FEATURES_A_BLOCK * labels
+    FEATURES_PER_BLOCK * labels
 }
 
-/// The rows named, by columns: a counting sort.
+/// Stores the chosen rows by columns, with a counting sort.
 fn transpose(
     all: &Sparse,
     chosen: &[usize],
@@ -121,7 +121,7 @@ fn transpose(
     rows.resize(total, 0);
     values.clear();
     values.resize(total, 0.0);
-    // Filled from the back, so that each start ends where it should be and rows ascend.
+    // Filled from the back, so that each start ends up in place and rows ascend.
     for (at, &row) in chosen.iter().enumerate().rev() {
         let (features, of_row) = all.row(row);
         for (&feature, &value) in features.iter().zip(of_row).rev() {
@@ -133,12 +133,12 @@ fn transpose(
     }
 }
 
-/// X W + b of all rows.
+/// Computes X W + b for all rows.
 pub(super) fn logits(features: &Features, weights: ArrayView2<f32>, bias: Option<&[f32]>) -> Array2<f32> {
-    /// Rows at a time: their copies stay small.
+    /// Rows per product, so that their copies stay small.
     const ROWS: usize = 512;
     let mut out = Array2::zeros((features.rows(), weights.ncols()));
-    let mut batch = Batch::room(features);
+    let mut batch = Batch::workspace(features);
     let all: Vec<usize> = (0..features.rows()).collect();
     let width = weights.ncols();
     let chunks = flat_mut(&mut out).chunks_mut((ROWS * width).max(1)).zip(all.chunks(ROWS));

@@ -1,4 +1,4 @@
-//! A trained model: a linear map to logits, with its labels and how it came about.
+//! A trained model: a linear map to logits, with its labels and a record of its training.
 
 use std::collections::HashSet;
 
@@ -38,17 +38,17 @@ pub struct Model {
     pub(super) bias: Option<Vec<f32>>,
     pub(super) output: Output,
     pub(super) label_names: Vec<String>,
-    /// What features go through first.
+    /// Transformations applied to the features first.
     pub preprocessing: Preprocessing,
-    /// The geometry of the labels, one vector a label.
+    /// The geometry of the labels, one vector per label.
     pub label_vectors: Option<Array2<f64>>,
-    /// The vectors that the loss went by, where they are not `label_vectors`.
+    /// The vectors that the loss used, if they differ from `label_vectors`.
     pub geometry: Option<Array2<f64>>,
     /// How it was trained.
     pub about: About,
 }
 
-/// How a model was trained and what came of it.
+/// How a model was trained, and its results.
 ///
 /// ```
 /// assert_eq!(robust_ot_learn::About::default().loss, "");
@@ -57,53 +57,53 @@ pub struct Model {
 pub struct About {
     /// The name of the loss.
     pub loss: String,
-    /// α_ce.
+    /// α_ce, the weight of cross-entropy.
     pub mix_ce: f64,
-    /// α_ot.
+    /// α_ot, the weight of transport.
     pub mix_ot: f64,
-    /// Where the vectors of the robust loss come from: `names`, `rows` or nowhere.
+    /// The source of the robust loss's label vectors: `names`, `rows` or empty.
     #[serde(default)]
     pub geometry: String,
-    /// The same for the transport of targets.
+    /// The same for target transport.
     #[serde(default)]
     pub target_geometry: String,
-    /// The robust loss, where one took part.
+    /// The settings of the robust loss, if one was used.
     pub robust: Option<LossSettings>,
-    /// The group of every feature of the label vectors.
+    /// The group of each feature of the label vectors.
     pub groups: Option<Vec<usize>>,
-    /// β, where targets were transported.
+    /// β, if targets were transported.
     pub target_transport: f64,
-    /// τ.
+    /// τ, the temperature of target transport.
     pub target_temperature: f64,
-    /// The metric set of the transport of targets.
+    /// The metric set of target transport.
     pub target_metric: String,
-    /// The part of the targets that is uniform.
+    /// The fraction of the targets that is uniform.
     pub label_smoothing: f64,
-    /// Optimiser and all.
+    /// The optimizer and all other training settings.
     pub training: Option<TrainSettings>,
-    /// Epochs that were run.
+    /// Number of epochs run.
     pub epochs: usize,
-    /// The epoch whose weights these are, where validation chose one.
+    /// The epoch that the weights come from, if validation chose one.
     pub best_epoch: Option<usize>,
-    /// Rows it was trained on.
+    /// Number of training rows.
     pub rows: usize,
-    /// Where rows have several labels: those with at least this probability, or with a softmax this part of the row's largest,
-    /// count as its answer.
+    /// For multi-label data: a label is predicted if its probability is at least this (sigmoid), or at least this
+    /// fraction of the row's largest (softmax).
     #[serde(default)]
     pub threshold: Option<f64>,
-    /// What the label names stand for, where they are not names: `i` for whole numbers and so on, as numpy has it.
+    /// NumPy's kind code of the labels if they are not names, such as `i` for integers.
     #[serde(default)]
     pub label_kind: String,
-    /// Labels of the files that were left out, with the place they had; rows to come are read alike.
+    /// Labels of the training files that were dropped, with their positions; later files are read the same way.
     pub dropped_labels: Vec<(usize, String)>,
-    /// What svmlight files of training counted features from, 0 or 1; files to come are read alike.
+    /// The index of the first feature in the svmlight files of training, 0 or 1; later files are read the same way.
     pub first_index: Option<usize>,
     /// Scores on test data.
     pub scores: Option<Scores>,
-    /// What it was trained on: `cpu`, or a card by its name.
+    /// The training device: `cpu`, or the name of a GPU.
     #[serde(default)]
     pub device: String,
-    /// Where products were rounded on a card: ‖Z' − Z‖ / ‖Z‖ for the logits of some training rows.
+    /// If products were rounded on a GPU: ‖Z' − Z‖ / ‖Z‖ for the logits of some training rows.
     #[serde(default)]
     pub product_rounding: Option<f64>,
     /// The version of the program.
@@ -116,10 +116,11 @@ impl About {
 }
 
 impl Model {
-    /// From its numbers.
+    /// Builds a model from its weights.
     ///
     /// # Errors
-    /// When names or bias are not as many as labels, a label has two names, or a number is not finite.
+    /// When the number of names or biases differs from the number of labels, two labels have the same name, or a number
+    /// is not finite.
     pub fn new(
         weights: Array2<f32>,
         bias: Option<Vec<f32>>,
@@ -128,7 +129,7 @@ impl Model {
     ) -> Result<Self> {
         let labels = weights.ncols();
         let shape = |name, found: usize| {
-            let expected = format!("{labels}, one a label");
+            let expected = format!("{labels}, one per label");
             Err(Error::Shape { name, expected, found: found.to_string() })
         };
         if label_names.len() != labels {
@@ -179,7 +180,7 @@ impl Model {
         self.weights.view()
     }
 
-    /// b.
+    /// The bias b.
     pub fn bias(&self) -> Option<&[f32]> {
         self.bias.as_deref()
     }
@@ -217,7 +218,7 @@ impl Model {
         Ok(probabilities(&self.logits(features)?, self.output))
     }
 
-    /// [`Model::probabilities_of_preprocessed`] with X W + b formed by someone else.
+    /// [`Model::probabilities_of_preprocessed`] with X W + b computed by `logits`.
     ///
     /// ```
     /// use ndarray::array;
@@ -231,7 +232,7 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// When the number of features differs from training's, a logit is not finite, or whoever forms them fails.
+    /// When the number of features differs from training's, a logit is not finite, or `logits` fails.
     pub fn probabilities_by(
         &self,
         features: &Features,
@@ -243,7 +244,7 @@ impl Model {
         Ok(probabilities(&logits, self.output))
     }
 
-    /// [`Model::probabilities`] of features that have gone through [`Model::preprocessing`] already.
+    /// [`Model::probabilities`] of features that have already gone through [`Model::preprocessing`].
     ///
     /// # Errors
     /// When the number of features differs from training's.
@@ -279,7 +280,7 @@ fn check_logits(logits: &Array2<f32>) -> Result<()> {
     }
 }
 
-/// Probabilities of logits, in double precision so that small ones are not tied at zero.
+/// The probabilities of logits, in double precision so that small ones are not tied at zero.
 pub(super) fn probabilities(logits: &Array2<f32>, output: Output) -> Array2<f64> {
     let mut out = logits.mapv(f64::from);
     out.axis_iter_mut(Axis(0)).into_par_iter().for_each(|mut row| {

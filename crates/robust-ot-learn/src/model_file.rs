@@ -1,4 +1,4 @@
-//! A model in a file, or in memory as the bytes of one.
+//! Model files, on disk or as bytes in memory.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::row_length::RowLength;
 use crate::standardization::Standardization;
 use crate::tensors::{self, Contents, Kind, Tensor};
 
-/// The place of a model that is in no file.
+/// The place that errors name for a model that is not in a file.
 const IN_MEMORY: &str = "the model";
 
-/// What the header of a model file says.
+/// The JSON document of a model file.
 #[derive(Serialize, Deserialize)]
 struct Document {
     output: Output,
@@ -26,7 +26,7 @@ struct Document {
 }
 
 impl Model {
-    /// Writes it, whole or not at all.
+    /// Writes the model to a file, atomically.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -35,7 +35,7 @@ impl Model {
         tensors::write(path, Kind::Model, &document, &tensors)
     }
 
-    /// What [`Model::save`] would write.
+    /// The bytes that [`Model::save`] would write.
     ///
     /// ```
     /// use ndarray::array;
@@ -47,7 +47,7 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// When what it says of itself cannot be written as JSON.
+    /// When its description cannot be written as JSON.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let (document, tensors) = self.parts();
         tensors::to_bytes(Path::new(IN_MEMORY), Kind::Model, &document, &tensors)
@@ -77,15 +77,15 @@ impl Model {
         (Document { output: self.output, label_names, row_length, about }, tensors)
     }
 
-    /// Reads one back.
+    /// Reads a model file.
     ///
     /// # Errors
-    /// When the file cannot be read, is not a model of ours, is cut short or of another version.
+    /// When the file cannot be read, is not a robust-ot model, is cut short or has another format version.
     pub fn load(path: &Path) -> Result<Self> {
         Self::from_parts(&tensors::read(path, Kind::Model)?)
     }
 
-    /// Reads one back from what [`Model::to_bytes`] gave.
+    /// Reads a model from the bytes of [`Model::to_bytes`].
     ///
     /// # Errors
     /// As [`Model::load`].

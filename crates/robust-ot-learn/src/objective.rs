@@ -1,5 +1,5 @@
-//! What is minimised: $\alpha_{ce}\,\mathrm{CE}(\mu, h) + \alpha_{ot}\,W(h, \hat y)$ with $h$ = softmax of the logits, or
-//! binary cross-entropy of every label by itself.
+//! The training objective: $\alpha_{ce}\,\mathrm{CE}(\mu, h) + \alpha_{ot}\,W(h, \hat y)$, where $h$ is the softmax of the
+//! logits, or binary cross-entropy of each label separately.
 
 use ndarray::Array2;
 use rayon::prelude::*;
@@ -24,12 +24,12 @@ use crate::soft_targets::SoftTargets;
 pub enum Output {
     /// e^z / Σ e^z: labels share one unit of probability.
     Softmax,
-    /// 1 / (1 + e^−z): every label for itself.
+    /// 1 / (1 + e^−z): labels have independent probabilities.
     Sigmoid,
 }
 
 impl Output {
-    /// The probabilities of one row of logits, in place.
+    /// Turns one row of logits into probabilities, in place.
     pub fn probabilities(self, row: &mut [f64]) {
         match self {
             Self::Softmax => {
@@ -62,16 +62,16 @@ impl Output {
 pub struct Objective {
     labels: usize,
     output: Output,
-    /// α_ce.
+    /// α_ce, the weight of cross-entropy.
     cross_entropy: f32,
     /// α_ot, and W.
     transport: Option<(f32, RobustLoss<f32>)>,
     soft: SoftTargets,
 }
 
-/// Room for one batch after the other.
+/// Buffers reused from batch to batch.
 #[derive(Debug, Default)]
-pub(super) struct ObjectiveRoom {
+pub(super) struct ObjectiveWorkspace {
     log_predictions: Array2<f32>,
     robust: LossWorkspace<f32>,
     losses: Vec<f64>,
@@ -106,7 +106,7 @@ impl Objective {
         Ok(Self { cross_entropy: cross_entropy as f32, transport: Some((transport as f32, robust)), ..base })
     }
 
-    /// Cross-entropy against these targets instead of the true labels alone.
+    /// Takes the cross-entropy against these targets instead of the true labels alone.
     #[must_use]
     pub fn with_targets(mut self, soft: SoftTargets) -> Self {
         self.soft = soft;
@@ -123,28 +123,28 @@ impl Objective {
         self.output
     }
 
-    /// α_ce.
+    /// α_ce, the weight of cross-entropy.
     pub fn cross_entropy_weight(&self) -> f32 {
         self.cross_entropy
     }
 
-    /// α_ot and W, where transport takes part.
+    /// α_ot and W, if the objective includes transport.
     pub fn transport(&self) -> Option<(f32, &RobustLoss<f32>)> {
         self.transport.as_ref().map(|(weight, robust)| (*weight, robust))
     }
 
-    /// What cross-entropy is taken against.
+    /// The targets of the cross-entropy.
     pub fn targets(&self) -> &SoftTargets {
         &self.soft
     }
 
-    /// What it is, for telling runs apart.
+    /// Identifies the objective, to distinguish runs.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let mut found = Fingerprint::default();
         let SoftTargets { moved, smoothing, table } = &self.soft;
         found.add_text(&format!("{:?} {} {moved} {smoothing}", self.output, self.cross_entropy));
         if let Some((weight, robust)) = &self.transport {
-            // Not as Debug, which shortens large priors.
+            // Not Debug, which abbreviates large priors.
             let settings = serde_json::to_string(robust.settings()).unwrap_or_default();
             found.add_text(&format!("{weight} {settings} {}", robust.geometry().size));
             found.add_numbers(&robust.geometry().points);
@@ -153,25 +153,25 @@ impl Objective {
         found
     }
 
-    /// Σ of the losses of all rows; the logits become its gradient.
+    /// Returns the summed losses of all rows and replaces the logits with its gradient.
     pub(super) fn evaluate(
         &self,
         logits: &mut Array2<f32>,
         targets: &Targets,
-        room: &mut ObjectiveRoom,
+        workspace: &mut ObjectiveWorkspace,
     ) -> Result<f64> {
-        room.losses.resize(targets.rows(), 0.0);
+        workspace.losses.resize(targets.rows(), 0.0);
         if self.output == Output::Sigmoid {
-            self.binary_rows(logits, targets, &mut room.losses);
-            return Ok(room.losses.iter().sum());
+            self.binary_rows(logits, targets, &mut workspace.losses);
+            return Ok(workspace.losses.iter().sum());
         }
-        if room.log_predictions.dim() == logits.dim() {
-            room.log_predictions.assign(logits);
+        if workspace.log_predictions.dim() == logits.dim() {
+            workspace.log_predictions.assign(logits);
         } else {
-            room.log_predictions.clone_from(logits);
+            workspace.log_predictions.clone_from(logits);
         }
         let width = self.labels;
-        flat_mut(&mut room.log_predictions)
+        flat_mut(&mut workspace.log_predictions)
             .par_chunks_mut(width)
             .zip(flat_mut(logits).par_chunks_mut(width))
             .for_each(|(logs, predictions)| {
@@ -182,21 +182,26 @@ impl Objective {
                 predictions.iter_mut().for_each(|h| *h *= inverse);
             });
         if let Some((_, robust)) = &self.transport {
-            robust.loss_gradient_in(room.log_predictions.view(), targets, &mut room.robust)?;
+            robust.loss_gradient_in(workspace.log_predictions.view(), targets, &mut workspace.robust)?;
         }
-        self.softmax_rows(logits, targets, room);
-        Ok(room.losses.iter().sum())
+        self.softmax_rows(logits, targets, workspace);
+        Ok(workspace.losses.iter().sum())
     }
 
-    /// α_ce (h − μ) + α_ot h ∘ (g − ⟨h, g⟩) in place of h.
-    fn softmax_rows(&self, predictions: &mut Array2<f32>, targets: &Targets, room: &mut ObjectiveRoom) {
-        let ObjectiveRoom { log_predictions, robust, losses } = room;
+    /// Replaces h with α_ce (h − μ) + α_ot h ∘ (g − ⟨h, g⟩).
+    fn softmax_rows(
+        &self,
+        predictions: &mut Array2<f32>,
+        targets: &Targets,
+        workspace: &mut ObjectiveWorkspace,
+    ) {
+        let ObjectiveWorkspace { log_predictions, robust, losses } = workspace;
         let rows = flat_mut(predictions).par_chunks_mut(self.labels).zip(losses.par_iter_mut());
         let logs = flat_mut(log_predictions).par_chunks_mut(self.labels);
         rows.zip(logs).enumerate().for_each(|(row, ((h, loss), logs))| {
             let truth = targets.row(row);
             *loss = f64::from(self.cross_entropy) * self.cross_entropy_of(logs, truth);
-            // The logarithms have done their work; their room takes ∂/∂h.
+            // The logarithms are no longer needed; their buffer now holds ∂/∂h.
             let slope = logs;
             match &self.transport {
                 None => slope.fill(self.cross_entropy),
@@ -234,7 +239,7 @@ impl Objective {
         -sum
     }
 
-    /// Σ ln(1 + e^z) − t z, with t = min(1, n_y μ); its gradient σ(z) − t.
+    /// The loss Σ ln(1 + e^z) − t z, with t = min(1, n_y μ), and its gradient σ(z) − t.
     fn binary_rows(&self, logits: &mut Array2<f32>, targets: &Targets, losses: &mut [f64]) {
         let rows = flat_mut(logits).par_chunks_mut(self.labels).zip(losses.par_iter_mut()).enumerate();
         rows.for_each_init(

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use robust_ot::Error;
 use serde::{Deserialize, Serialize};
 
-/// Decay of Adam's mean of gradients, and of their squares.
+/// Decay rates of Adam's means of gradients and of squared gradients: the usual values.
 const BETA: (f64, f64) = (0.9, 0.999);
 /// Keeps Adam's steps finite where gradients vanish.
 const EPSILON: f32 = 1e-8;
@@ -26,14 +26,14 @@ const EPSILON: f32 = 1e-8;
 pub enum Optimizer {
     /// w ← w − η v with v ← momentum · v + g.
     Sgd {
-        /// In [0, 1).
+        /// The momentum, in [0, 1).
         momentum: f64,
     },
     /// Adam, with the usual decays 0.9 and 0.999.
     Adam,
 }
 
-/// How the learning rate falls.
+/// How the learning rate decays.
 ///
 /// ```
 /// use robust_ot_learn::Schedule;
@@ -45,14 +45,14 @@ pub enum Schedule {
     /// It does not.
     #[default]
     Constant,
-    /// In a line to zero.
+    /// Linearly to zero.
     Linear,
-    /// As half a cosine to zero.
+    /// Along half a cosine to zero.
     Cosine,
 }
 
 impl Schedule {
-    /// The part of the learning rate that is left when this part of all steps is done.
+    /// The fraction of the learning rate that is left when the fraction `done` of all steps is done.
     pub fn factor(self, done: f64) -> f64 {
         match self {
             Self::Constant => 1.0,
@@ -97,21 +97,21 @@ impl fmt::Display for Optimizer {
     }
 }
 
-/// One step of an optimiser.
+/// One step of an optimizer.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     /// How the gradient becomes a step.
     pub optimizer: Optimizer,
-    /// η.
+    /// The learning rate η.
     pub rate: f64,
     /// λ of λ‖W‖².
     pub decay: f64,
-    /// Counted from 1.
+    /// The number of the step, counted from 1.
     pub number: u64,
 }
 
 impl Step {
-    /// Adam's η m̂ / (√v̂ + ε) as η' m / (√(c v) + ε): the η' and c of this step.
+    /// The η' and c with which Adam's η m̂ / (√v̂ + ε) is η' m / (√(c v) + ε) in this step.
     ///
     /// ```
     /// use robust_ot_learn::{Optimizer, Step};
@@ -125,14 +125,14 @@ impl Step {
     }
 }
 
-/// Numbers that are learnt, with what the optimiser remembers of their gradients.
+/// Learned parameters with their optimizer state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameters {
-    /// The numbers.
+    /// The parameters.
     pub values: Vec<f32>,
-    /// Velocity, or Adam's mean; empty where neither is.
+    /// The velocity, or Adam's mean of gradients; empty for plain gradient descent.
     pub first: Vec<f32>,
-    /// Adam's mean of squares; empty where there is none.
+    /// Adam's mean of squared gradients; empty for other optimizers.
     pub second: Vec<f32>,
     gradient: Vec<f32>,
 }
@@ -145,29 +145,29 @@ impl Parameters {
         Self { gradient: vec![0.0; values.len()], values, first, second }
     }
 
-    /// Block by block: the gradient, and at once the step it makes while it is in the cache.
+    /// Computes the gradient block by block and takes the step of each block while its gradient is in cache.
     pub(super) fn step(&mut self, step: Step, block: usize, gradient: impl Fn(usize, &mut [f32]) + Sync) {
-        let Self { values, first, second, gradient: room } = self;
-        let blocks = values.par_chunks_mut(block).zip(room.par_chunks_mut(block)).enumerate();
+        let Self { values, first, second, gradient: workspace } = self;
+        let blocks = values.par_chunks_mut(block).zip(workspace.par_chunks_mut(block)).enumerate();
         let rate = step.rate as f32;
         let decay = 2.0 * step.decay as f32;
         match step.optimizer {
-            Optimizer::Sgd { momentum: 0.0 } => blocks.for_each(|(at, (values, room))| {
-                gradient(at, room);
-                descend(values, room, rate, decay);
+            Optimizer::Sgd { momentum: 0.0 } => blocks.for_each(|(at, (values, workspace))| {
+                gradient(at, workspace);
+                descend(values, workspace, rate, decay);
             }),
             Optimizer::Sgd { momentum } => {
-                blocks.zip(first.par_chunks_mut(block)).for_each(|((at, (values, room)), velocity)| {
-                    gradient(at, room);
-                    roll(values, room, velocity, (rate, momentum as f32, decay));
+                blocks.zip(first.par_chunks_mut(block)).for_each(|((at, (values, workspace)), velocity)| {
+                    gradient(at, workspace);
+                    roll(values, workspace, velocity, (rate, momentum as f32, decay));
                 });
             }
             Optimizer::Adam => {
                 let (rate, square) = step.corrected();
                 let moments = first.par_chunks_mut(block).zip(second.par_chunks_mut(block));
-                blocks.zip(moments).for_each(|((at, (values, room)), moments)| {
-                    gradient(at, room);
-                    adapt(values, room, moments.0, moments.1, (rate, square, decay));
+                blocks.zip(moments).for_each(|((at, (values, workspace)), moments)| {
+                    gradient(at, workspace);
+                    adapt(values, workspace, moments.0, moments.1, (rate, square, decay));
                 });
             }
         }
@@ -214,7 +214,7 @@ fn adapt(
 mod tests {
     use super::*;
 
-    /// A few steps on ½ a w², against the textbook written out in f64.
+    /// Compares a few steps on ½ a w² with the textbook rules in f64.
     #[test]
     fn each_rule_is_its_textbook() {
         let curvature = [1.0, 4.0, 0.25];

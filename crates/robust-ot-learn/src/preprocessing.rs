@@ -1,4 +1,4 @@
-//! What features go through before the linear map, in training and ever after.
+//! Transformations of the features before the linear map, in training and in prediction.
 
 use robust_ot::Result;
 
@@ -6,7 +6,7 @@ use crate::data::Features;
 use crate::row_length::RowLength;
 use crate::standardization::Standardization;
 
-/// Columns are standardized first, then rows are scaled to one length; each step is optional.
+/// Standardizes columns, then scales rows to one length; each step is optional.
 ///
 /// ```
 /// use ndarray::array;
@@ -22,14 +22,14 @@ use crate::standardization::Standardization;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Preprocessing {
-    /// What is done to columns.
+    /// Applied to columns.
     pub standardization: Option<Standardization>,
-    /// What is done to rows.
+    /// Applied to rows.
     pub row_length: Option<RowLength>,
 }
 
 impl Preprocessing {
-    /// Applies it, in place. Returns how many rows are zero and were to be scaled to a length.
+    /// Transforms features in place. Returns the number of zero rows that could not be scaled to the row length.
     ///
     /// # Errors
     /// As [`Standardization::apply`].

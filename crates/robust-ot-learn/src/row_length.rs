@@ -11,8 +11,8 @@ use crate::data::Features;
 
 /// x ← ℓ x / ‖x‖₂ for every row; a row of zeros has no direction and stays as it is.
 ///
-/// The gradient of a linear model is proportional to the length of the rows, so that their scale is a part of the learning
-/// rate. Rows of one length also keep long rows from outweighing short ones.
+/// The gradient of a linear model is proportional to the length of the rows, so their scale is part of the learning rate. A
+/// common length also keeps long rows from outweighing short ones.
 ///
 /// ```
 /// use ndarray::array;
@@ -39,7 +39,7 @@ impl RowLength {
     /// ```
     ///
     /// # Errors
-    /// When it is not positive or not finite in single precision, that of features.
+    /// When the length is not positive, or not finite in single precision, the precision of features.
     pub fn new(length: f64) -> Result<Self> {
         if length > 0.0 && (length as f32).is_finite() {
             return Ok(Self(length));
@@ -47,7 +47,7 @@ impl RowLength {
         Err(Error::parameter("row_length", "positive and finite", length))
     }
 
-    /// Scales every row, in place. Returns how many rows are zero and stay so.
+    /// Scales every row in place. Returns the number of zero rows, which stay zero.
     pub fn apply(self, features: &mut Features) -> usize {
         match features {
             Features::Dense(array) => {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     proptest! {
-        /// Lengths are reached to rounding, directions stay, and stored zeros or a row's scale do not matter.
+        /// Rows reach the length up to rounding and keep their direction; stored zeros and a row's scale do not matter.
         #[test]
         fn rows_reach_the_length_and_dense_is_sparse(
             numbers in prop::collection::vec(prop_oneof![Just(0.0_f32), -3.0..3.0_f32], 12),

@@ -1,4 +1,4 @@
-//! How good predictions are: by rank, by the best few, and by how near the mistakes are to the truth.
+//! Scores of predictions: by rank, by the top labels, and by how close mistakes are to the truth.
 
 use std::cmp::Ordering;
 
@@ -23,17 +23,17 @@ use robust_ot::{Error, LARGEST_COORDINATE, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ranking {
-    /// Area under the ROC curve, one label against the rest; ties count half.
+    /// Area under the ROC curve, one label against the rest; ties count one half.
     pub auc: f64,
     /// Average precision, Σ (R_n − R_{n−1}) P_n over distinct thresholds.
     pub average_precision: f64,
-    /// Labels that were averaged over.
+    /// Number of labels averaged over.
     pub counted: usize,
-    /// Labels without a positive or without a negative row.
+    /// Number of labels without a positive or without a negative row.
     pub excluded: usize,
 }
 
-/// Macro AUC and mean average precision. NaN when no label can be counted.
+/// Computes macro AUC and mean average precision, which are NaN if no label can be counted.
 ///
 /// # Errors
 /// When shapes differ or a score is not finite.
@@ -62,16 +62,16 @@ pub fn rank(scores: ArrayView2<f64>, truth: &Targets) -> Result<Ranking> {
     })
 }
 
-/// AUC and average precision of one label. `order` is room for the rows by score.
+/// AUC and average precision of one label. `order` is a buffer for the rows by score.
 fn rank_one(scores: ArrayView1<f64>, positive: &[usize], order: &mut Vec<(f64, bool)>) -> (f64, f64) {
     order.clear();
     order.extend(scores.iter().map(|score| (*score, false)));
     positive.iter().for_each(|&row| order[row].1 = true);
     order.sort_unstable_by(|x, y| y.0.total_cmp(&x.0));
     let (of_positive, of_negative) = (positive.len() as f64, (order.len() - positive.len()) as f64);
-    // Pairs in the right order, ties half; and precision at every threshold where recall grows.
+    // Pairs in the right order, ties counting half, and the precision at every threshold where recall grows.
     let (mut above, mut seen, mut pairs, mut precision) = (0.0, 0.0, 0.0, 0.0);
-    // Equal scores are ties, −0 and 0 as well.
+    // Equal scores are ties, including −0 and 0.
     for tied in order.chunk_by(|x, y| x.0 >= y.0 && y.0 >= x.0) {
         let here = tied.iter().filter(|row| row.1).count() as f64;
         let wrong = tied.len() as f64 - here;
@@ -83,7 +83,7 @@ fn rank_one(scores: ArrayView1<f64>, positive: &[usize], order: &mut Vec<(f64, b
     (pairs / (of_positive * of_negative), precision / of_positive)
 }
 
-/// The share of rows whose best label is true; among ties the first is the best.
+/// The fraction of rows whose top label is true; ties go to the first label.
 ///
 /// ```
 /// use ndarray::array;
@@ -99,7 +99,7 @@ pub fn accuracy(scores: ArrayView2<f64>, truth: &Targets) -> Result<f64> {
     precision_at(scores, truth, 1)
 }
 
-/// The share of the k best labels of a row that are true, averaged over rows; among ties the first are the best.
+/// The fraction of the k top labels of a row that are true, averaged over rows; ties go to the first labels.
 ///
 /// ```
 /// use ndarray::array;
@@ -121,7 +121,7 @@ pub fn precision_at(scores: ArrayView2<f64>, truth: &Targets, k: usize) -> Resul
     Ok(mean(truth.rows(), of_row))
 }
 
-/// Σ_p h_p min over true labels c of ‖l_p − l_c‖², averaged over rows: what the whole prediction costs.
+/// The cost of the whole prediction: Σ_p h_p min over true labels c of ‖l_p − l_c‖², averaged over rows.
 ///
 /// ```
 /// use ndarray::array;
@@ -151,7 +151,7 @@ pub fn expected_cost(
     Ok(mean(truth.rows(), of_row))
 }
 
-/// 1 − the largest cosine to a true label, averaged over the k best labels of every row.
+/// The cost of the top labels: 1 − the largest cosine to a true label, averaged over the k top labels of every row.
 ///
 /// ```
 /// use ndarray::array;
@@ -179,7 +179,7 @@ pub fn top_cost(scores: ArrayView2<f64>, truth: &Targets, vectors: ArrayView2<f6
     Ok(mean(truth.rows(), of_row))
 }
 
-/// Rows of length one; a zero vector stays.
+/// Scales rows to length one; zero rows stay zero.
 fn unit_rows(vectors: ArrayView2<f64>) -> Array2<f64> {
     let mut unit = vectors.to_owned();
     for mut row in unit.axis_iter_mut(Axis(0)) {
@@ -191,7 +191,7 @@ fn unit_rows(vectors: ArrayView2<f64>) -> Array2<f64> {
     unit
 }
 
-/// The k labels with the largest scores, the best first; among ties the first are the best.
+/// The k labels with the largest scores, in descending order; ties go to the first labels.
 ///
 /// ```
 /// use ndarray::array;
@@ -236,7 +236,7 @@ fn check_vectors(vectors: ArrayView2<f64>, truth: &Targets) -> Result<()> {
     if vectors.nrows() != truth.labels() {
         return Err(Error::Shape {
             name: "the label vectors",
-            expected: format!("{} rows, one a label", truth.labels()),
+            expected: format!("{} rows, one per label", truth.labels()),
             found: format!("{} rows", vectors.nrows()),
         });
     }

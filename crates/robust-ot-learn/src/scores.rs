@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::score::{accuracy, expected_cost, precision_at, rank, top_cost};
 
-/// The best few labels of a row that count as its answer.
+/// The number of top labels in `precision_at_5` and `top_5_cost`.
 const FEW: usize = 5;
 
-/// How good probabilities are.
+/// Scores of predicted probabilities.
 ///
 /// ```
 /// use ndarray::array;
@@ -23,34 +23,34 @@ const FEW: usize = 5;
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
-    /// Macro AUC, one label against the rest; none when no label has both positive and negative rows.
+    /// Macro AUC, one label against the rest; `None` if no label has both positive and negative rows.
     pub auc: Option<f64>,
     /// Mean over labels of average precision.
     pub map: Option<f64>,
-    /// The share of rows whose best label is true.
+    /// The fraction of rows whose top label is true.
     pub accuracy: f64,
-    /// The share of the best three labels that are true, where rows have several.
+    /// The fraction of the top three labels that are true, for multi-label data.
     pub precision_at_3: Option<f64>,
-    /// The share of the best five labels that are true, where rows have several.
+    /// The fraction of the top five labels that are true, for multi-label data.
     pub precision_at_5: Option<f64>,
-    /// How far mistakes are from the truth: `expected_cost` where rows have one label, `top_cost` where they have several.
+    /// How far mistakes are from the truth: `expected_cost` for single-label data, `top_cost` for multi-label data.
     pub semantic_cost: Option<f64>,
     /// Σ_p h_p min_c ‖l_p − l_c‖².
     pub expected_cost: Option<f64>,
-    /// 1 − the largest cosine to a true label, over the best label.
+    /// 1 − the largest cosine to a true label, for the top label.
     pub top_1_cost: Option<f64>,
-    /// 1 − the largest cosine to a true label, over the best five.
+    /// 1 − the largest cosine to a true label, averaged over the top five labels.
     pub top_5_cost: Option<f64>,
-    /// Rows that were scored.
+    /// Number of rows scored.
     pub rows: usize,
-    /// Labels that AUC and mAP average over.
+    /// Number of labels that AUC and mAP average over.
     pub labels_counted: usize,
-    /// Labels without a positive or without a negative row.
+    /// Number of labels without a positive or without a negative row.
     pub labels_excluded: usize,
 }
 
 impl Scores {
-    /// Of probabilities, with the vectors of the labels if there are any.
+    /// Scores probabilities; label vectors, if given, define the semantic costs.
     ///
     /// # Errors
     /// When shapes differ or a probability is not finite.

@@ -1,4 +1,4 @@
-//! How a model is trained.
+//! Settings of training.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::optimizer::{Optimizer, Schedule};
 
-/// How the losses of a batch become one.
+/// How the losses of a batch are combined.
 ///
 /// ```
 /// assert_eq!(robust_ot_learn::Reduction::Mean.factor(4), 0.25);
@@ -15,7 +15,7 @@ use crate::optimizer::{Optimizer, Schedule};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reduction {
-    /// Their mean: the learning rate does not depend on the size of a batch.
+    /// Their mean, so that the learning rate does not depend on the batch size.
     Mean,
     /// Their sum, as in the paper.
     Sum,
@@ -34,7 +34,7 @@ impl FromStr for Reduction {
 }
 
 impl Reduction {
-    /// What each of so many losses counts.
+    /// The weight of each loss in a batch of `rows` rows.
     pub fn factor(self, rows: usize) -> f64 {
         match self {
             Self::Mean => 1.0 / rows as f64,
@@ -43,20 +43,20 @@ impl Reduction {
     }
 }
 
-/// Training of a linear model.
+/// Settings for training a linear model.
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
-/// | `optimizer` | Adam | | |
+/// | `optimizer` | Adam | how gradients become steps | |
 /// | `learning_rate` | 0.001 | step size η | (0, ∞) |
-/// | `schedule` | constant | how η falls | |
-/// | `batch` | 150 | rows a step | [1, ∞) |
+/// | `schedule` | constant | how η decays | |
+/// | `batch` | 150 | rows per step | [1, ∞) |
 /// | `epochs` | 30 | passes over the data | [1, ∞) |
-/// | `weight_decay` | 0 | λ in λ‖W‖², added once a batch | [0, ∞) |
+/// | `weight_decay` | 0 | λ in λ‖W‖², added once per batch | [0, ∞) |
 /// | `bias` | true | whether labels have a bias | |
-/// | `start` | 0 | the value all weights begin with | finite |
-/// | `reduction` | mean | of the losses of a batch | |
-/// | `seed` | 0 | of the order of rows | |
+/// | `start` | 0 | the initial value of all weights | finite |
+/// | `reduction` | mean | how the losses of a batch are combined | |
+/// | `seed` | 0 | seed of the row order | |
 /// | `patience` | none | epochs without a better validation AUC before training stops | [1, ∞) |
 ///
 /// ```
@@ -67,11 +67,11 @@ impl Reduction {
 pub struct TrainSettings {
     /// How gradients become steps.
     pub optimizer: Optimizer,
-    /// η.
+    /// The learning rate η.
     pub learning_rate: f64,
-    /// How η falls over all steps.
+    /// How η decays over all steps.
     pub schedule: Schedule,
-    /// Rows a step.
+    /// Rows per step.
     pub batch: usize,
     /// Passes over the data.
     pub epochs: usize,
@@ -79,11 +79,11 @@ pub struct TrainSettings {
     pub weight_decay: f64,
     /// Whether every label has a bias.
     pub bias: bool,
-    /// The value all weights begin with.
+    /// The initial value of all weights.
     pub start: f32,
-    /// Of the losses of a batch.
+    /// How the losses of a batch are combined.
     pub reduction: Reduction,
-    /// Of the order of rows.
+    /// Seed of the row order.
     pub seed: u64,
     /// Epochs without a better validation AUC before training stops.
     pub patience: Option<usize>,

@@ -1,4 +1,5 @@
-//! The losses of some rows and their slopes: in the logits first, then $\nabla W = X^\top G$ and $\nabla b = 1^\top G$.
+//! The losses of a batch and their gradients: $G$ with respect to the logits, then $\nabla W = X^\top G$ and
+//! $\nabla b = 1^\top G$.
 
 use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
@@ -8,32 +9,33 @@ use robust_ot::{Error, Kernels, Result};
 
 use crate::dataset::Dataset;
 use crate::linear::{Batch, block_len};
-use crate::objective::{Objective, ObjectiveRoom};
+use crate::objective::{Objective, ObjectiveWorkspace};
 use crate::optimizer::{Parameters, Step};
 use crate::state::State;
 
-/// Room for one batch after the other, and the slopes of the last.
+/// Buffers reused from batch to batch, and the gradients of the last batch.
 #[derive(Debug)]
 pub(super) struct Slopes {
     rows: Batch,
     targets: Targets,
-    /// X W + b, and after [`Slopes::find`] G.
+    /// X W + b, or G after [`Slopes::find`].
     logits: Array2<f32>,
-    objective: ObjectiveRoom,
+    objective: ObjectiveWorkspace,
 }
 
 impl Slopes {
-    /// Room for batches of such data.
-    pub(super) fn room(data: &Dataset) -> Self {
+    /// Allocates buffers for batches of this dataset.
+    pub(super) fn workspace(data: &Dataset) -> Self {
         Self {
-            rows: Batch::room(data.features()),
+            rows: Batch::workspace(data.features()),
             targets: data.targets().select(&[]),
             logits: Array2::zeros((0, data.targets().labels())),
-            objective: ObjectiveRoom::default(),
+            objective: ObjectiveWorkspace::default(),
         }
     }
 
-    /// Finds the slopes of the summed losses of some rows; returns that sum. `place` is the epoch and the batch.
+    /// Computes the gradients of the summed losses of the chosen rows and returns that sum. Errors name the epoch and the
+    /// batch.
     pub(super) fn find(
         &mut self,
         (data, chosen): (&Dataset, &[usize]),
@@ -52,7 +54,7 @@ impl Slopes {
         let weights = weights.expect("a row for every feature");
         self.rows.forward(data.features(), chosen, weights, bias, self.logits.view_mut());
         let diverged = |what, value| Error::Diverged { what, value, epoch, batch };
-        // NaN when any logit is not finite.
+        // NaN if any logit is not finite.
         let (least, _) = f32::extremes(flat(&self.logits));
         if !least.is_finite() {
             let odd = self.logits.iter().find(|z| !z.is_finite()).copied().unwrap_or(f32::NAN);
@@ -62,12 +64,12 @@ impl Slopes {
         if loss.is_finite() { Ok(loss) } else { Err(diverged("the loss", loss)) }
     }
 
-    /// Multiplies all slopes.
+    /// Multiplies all gradients by a factor.
     pub(super) fn scale(&mut self, factor: f32) {
         self.logits.mapv_inplace(|g| g * factor);
     }
 
-    /// One step along the slopes.
+    /// Takes one step along the gradients.
     pub(super) fn descend(&self, step: Step, weights: &mut Parameters, bias: Option<&mut Parameters>) {
         let labels = self.logits.ncols();
         weights.step(step, block_len(labels), |block, out| self.rows.gradient(block, &self.logits, out));

@@ -1,20 +1,21 @@
-//! Targets that are not all on the true labels.
+//! Targets that spread mass beyond the true labels.
 //!
 //! With $\hat y$ uniform over the true labels, $\mu = (1-s)\bigl[(1-\beta)\hat y + \beta \gamma 1\bigr] + s/L$, where
 //! $\gamma_{pq} = \hat y_q\,\mathrm{softmax}_p(-C_{pq}/\tau)$ solves $\min \langle C, \gamma\rangle + \tau\,
 //! \mathrm{KL}(\gamma \Vert 1 \otimes \hat y)$ with the labels' marginal fixed: part of each true label's mass moves to its
-//! neighbours.
+//! neighbors.
 
 use ndarray::{Array1, Array2, Axis};
 use robust_ot::linalg::{inner, row as row_of};
-use robust_ot::{Displacements, Error, Grouping, Kernels, Measure, MetricSet, Result};
+use robust_ot::sets::Displacements;
+use robust_ot::{Error, Grouping, Kernels, Measure, MetricSet, Result};
 
-/// The most labels whose table of moved mass, L × L numbers, is formed.
+/// The most labels for which the table of moved mass, L × L numbers, is formed.
 const MOST_LABELS: usize = 30_000;
-/// Rounds of metric and plan, and the relative change of the moment at which they have settled.
+/// The most rounds of metric and plan, and the relative change of the moment at which they have converged.
 const ROUNDS: (usize, f64) = (200, 1e-8);
 
-/// Where the mass of true labels goes.
+/// How the mass of the true labels is distributed.
 ///
 /// ```
 /// use ndarray::array;
@@ -30,11 +31,11 @@ const ROUNDS: (usize, f64) = (200, 1e-8);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct SoftTargets {
-    /// β.
+    /// β, the fraction of mass that moves.
     pub(super) moved: f32,
-    /// s.
+    /// s, the fraction of mass that is uniform.
     pub(super) smoothing: f32,
-    /// Row q: where the mass of label q goes, if some does.
+    /// Row q is the distribution of label q's moved mass; `None` if no mass moves.
     pub(super) table: Option<Array2<f32>>,
 }
 
@@ -49,8 +50,8 @@ impl SoftTargets {
         Self { moved: 0.0, smoothing: 0.0, table: None }
     }
 
-    /// The part β of the mass goes to neighbours, at temperature τ. The metric is the set's worst for where the mass goes,
-    /// with `frequencies` saying how often each label is true (uniform if they are not given).
+    /// Moves the fraction β of the mass to neighbors, at temperature τ. The metric is the worst of the set for this
+    /// movement, where `frequencies` gives how often each label is true (uniform if absent).
     ///
     /// # Errors
     /// When β is outside [0, 1], τ is not positive, there are too many labels, or the set does not fit.
@@ -88,8 +89,8 @@ impl SoftTargets {
         };
         let mut moment = maps.independent_moment().clone();
         let mut table = answer(&moment)?;
-        // w2 has one metric. For the others metric and plan answer each other; the larger the moment, the smaller the next,
-        // so they may overshoot, and steps are halved until they do not.
+        // W2 has a single metric. For other sets, metric and plan depend on each other. A larger moment leads to a
+        // smaller next one, so the iteration may overshoot; steps are halved until it does not.
         let (mut step, mut before) = (1.0, f64::INFINITY);
         for _ in 0..if *set == MetricSet::W2 { 0 } else { ROUNDS.0 } {
             let change = moment_of(vectors, grouping, &table, weights.weights())? - &moment;
@@ -107,7 +108,7 @@ impl SoftTargets {
         Ok(Self { moved: moved as f32, smoothing: 0.0, table: Some(table.mapv(|x| x as f32)) })
     }
 
-    /// The part s of what is there is spread over all labels alike.
+    /// Spreads the fraction s of the mass uniformly over all labels.
     ///
     /// ```
     /// use robust_ot_learn::SoftTargets;
@@ -125,17 +126,17 @@ impl SoftTargets {
         Ok(self)
     }
 
-    /// β.
+    /// β, the fraction of mass that moves.
     pub fn moved(&self) -> f32 {
         self.moved
     }
 
-    /// s.
+    /// s, the fraction of mass that is uniform.
     pub fn smoothing(&self) -> f32 {
         self.smoothing
     }
 
-    /// Row q: where the mass of label q goes, if some does.
+    /// Row q is the distribution of label q's moved mass; `None` if no mass moves.
     pub fn table(&self) -> Option<&Array2<f32>> {
         self.table.as_ref()
     }
@@ -162,7 +163,7 @@ impl SoftTargets {
     }
 }
 
-/// softmax_p(−C_pq/τ), a row for every q.
+/// softmax_p(−C_pq/τ), one row per q.
 fn table_of(costs: &Array2<f64>, temperature: f64) -> Array2<f64> {
     let mut table = costs.t().as_standard_layout().into_owned();
     for mut row in table.rows_mut() {
@@ -174,7 +175,7 @@ fn table_of(costs: &Array2<f64>, temperature: f64) -> Array2<f64> {
     table
 }
 
-/// V of the plan that moves label q's weight as row q of the table says.
+/// V of the plan that distributes label q's weight according to row q of the table.
 fn moment_of(
     vectors: &Array2<f64>,
     grouping: &Grouping,

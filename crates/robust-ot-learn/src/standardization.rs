@@ -1,4 +1,4 @@
-//! Features of mean zero and variance one, with what it takes to do the same to others.
+//! Scaling of features to mean zero and variance one, fitted to one set of rows and applied to others.
 
 use robust_ot::{Error, Result};
 
@@ -19,14 +19,14 @@ use crate::data::Features;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standardization {
-    /// What is subtracted; nothing from sparse features.
+    /// The mean to subtract; `None` if features are not centered.
     pub(super) mean: Option<Vec<f32>>,
-    /// What is multiplied with.
+    /// The factor of each feature.
     pub(super) scale: Vec<f32>,
 }
 
 impl Standardization {
-    /// Every feature times one factor.
+    /// Multiplies every feature by one factor.
     ///
     /// ```
     /// let bytes = robust_ot_learn::Standardization::factor(784, 1.0 / 255.0);
@@ -40,7 +40,7 @@ impl Standardization {
         self.mean.is_some()
     }
 
-    /// Of these features.
+    /// Fits the standardization to these features.
     pub fn of(features: &Features) -> Self {
         let (rows, columns) = (features.rows() as f64, features.columns());
         match features {
@@ -57,7 +57,7 @@ impl Standardization {
                         *v += (f64::from(*x) - m).powi(2) / rows;
                     }
                 }
-                // What rounding leaves of a constant is no deviation.
+                // The rounding error of a constant feature is not a deviation.
                 let pairs = variance.iter().zip(&mean);
                 let scale = pairs.map(|(v, m)| inverse(v.sqrt(), 1e-7 * m.abs())).collect();
                 Self { mean: Some(mean.iter().map(|m| *m as f32).collect()), scale }
@@ -75,7 +75,7 @@ impl Standardization {
         }
     }
 
-    /// Applies it, in place.
+    /// Standardizes features in place.
     ///
     /// # Errors
     /// When the number of features differs, or sparse features would be centered.
@@ -110,7 +110,7 @@ impl Standardization {
     }
 }
 
-/// 1/x, or 1 where x is nothing.
+/// 1/x, or 1 if x is at most `nothing` or too small to invert.
 fn inverse(x: f64, nothing: f64) -> f32 {
     let inverse = (1.0 / x) as f32;
     if x > nothing && inverse.is_finite() { inverse } else { 1.0 }

@@ -1,4 +1,4 @@
-//! Everything that the rest of a run of training depends on.
+//! The state of a training run: everything that its remaining epochs depend on.
 
 use ndarray::Array2;
 use robust_ot::Result;
@@ -10,13 +10,13 @@ use crate::optimizer::Parameters;
 use crate::settings::TrainSettings;
 use crate::trainer::Epoch;
 
-/// Weights, and how far they are.
+/// Weights, optimizer state and progress.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
     pub(super) weights: Parameters,
     pub(super) bias: Option<Parameters>,
     pub(super) progress: Progress,
-    /// The weights and biases of the best epoch, where there is validation.
+    /// The weights and biases of the best epoch, if there is validation.
     pub(super) best: Option<(Vec<f32>, Vec<f32>)>,
 }
 
@@ -29,14 +29,14 @@ pub(super) struct Progress {
 }
 
 impl State {
-    /// Before the first step.
+    /// The state before the first step.
     pub(super) fn new(features: usize, labels: usize, settings: &TrainSettings) -> Self {
         let weights = Parameters::new(vec![settings.start; features * labels], settings.optimizer);
         let bias = settings.bias.then(|| Parameters::new(vec![0.0; labels], settings.optimizer));
         Self { weights, bias, progress: Progress::default(), best: None }
     }
 
-    /// The weights of the last epoch, or of the best where there is validation.
+    /// The model of the last epoch, or of the best epoch if there is validation.
     pub(super) fn into_model(self, objective: &Objective, label_names: Vec<String>) -> Result<Model> {
         let Self { weights, bias, best, .. } = self;
         let has_bias = bias.is_some();

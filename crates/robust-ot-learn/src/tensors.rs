@@ -1,6 +1,6 @@
-//! Our safetensors files: numbers by name, and one JSON document that says what they are.
+//! The safetensors files of this crate: named arrays and one JSON document that describes them.
 //!
-//! A file is written whole or not at all.
+//! Files are written atomically.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,14 +11,14 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::data::write_whole;
+use crate::data::write_atomic;
 
-/// The key of our document in the header.
+/// The key of the JSON document in the header.
 const KEY: &str = "robust-ot";
-/// Of the layout of our files.
+/// The version of the file layout.
 const VERSION: u32 = 1;
 
-/// What a file is for.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
@@ -62,7 +62,7 @@ impl Tensor {
     }
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug)]
 pub(super) struct Contents<D> {
     pub(super) document: D,
@@ -77,13 +77,13 @@ struct Header {
     document: serde_json::Value,
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file atomically.
 pub(super) fn write(path: &Path, kind: Kind, document: &impl Serialize, tensors: &[Tensor]) -> Result<()> {
     let whole = to_bytes(path, kind, document, tensors)?;
-    write_whole(path, |out| out.write_all(&whole))
+    write_atomic(path, |out| out.write_all(&whole))
 }
 
-/// What a file would hold; `place` is for what goes wrong.
+/// The bytes of a file; `place` is for error messages.
 pub(super) fn to_bytes(
     place: &Path,
     kind: Kind,
@@ -102,26 +102,26 @@ pub(super) fn to_bytes(
     views.and_then(|views| serialize(views, Some(header))).map_err(|error| refuse(error.to_string()))
 }
 
-/// Reads a file of one kind.
+/// Reads a file of the given kind.
 pub(super) fn read<D: DeserializeOwned>(path: &Path, kind: Kind) -> Result<Contents<D>> {
     let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
     from_bytes(path, kind, &bytes)
 }
 
-/// Reads what a file holds; `place` is for what goes wrong.
+/// Parses the bytes of a file; `place` is for error messages.
 pub(super) fn from_bytes<D: DeserializeOwned>(place: &Path, kind: Kind, bytes: &[u8]) -> Result<Contents<D>> {
     let refuse = |found: String| Error::Format {
         place: place.display().to_string(),
         message: format!("must be a robust-ot {}, but {found}", kind.name()),
     };
     let damaged = |error: safetensors::SafeTensorError| {
-        refuse(format!("is no safetensors file, or one cut short ({error})"))
+        refuse(format!("is not a safetensors file, or is cut short ({error})"))
     };
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
     let header = metadata.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
-    let header = header.ok_or_else(|| refuse("is a safetensors file of something else".into()))?;
+    let header = header.ok_or_else(|| refuse("is a safetensors file without robust-ot metadata".into()))?;
     let header: Header =
-        serde_json::from_str(header).map_err(|error| refuse(format!("its header is not ours ({error})")))?;
+        serde_json::from_str(header).map_err(|error| refuse(format!("its header is invalid ({error})")))?;
     if header.version != VERSION {
         let version = header.version;
         return Err(refuse(format!(
@@ -132,7 +132,7 @@ pub(super) fn from_bytes<D: DeserializeOwned>(place: &Path, kind: Kind, bytes: &
         return Err(refuse(format!("is a {}", header.kind.name())));
     }
     let document = serde_json::from_value(header.document)
-        .map_err(|error| refuse(format!("its description is not what it should be ({error})")))?;
+        .map_err(|error| refuse(format!("its description is invalid ({error})")))?;
     let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
     let tensors = tensors.iter().map(|(name, view)| {
         let numbers =
@@ -143,7 +143,7 @@ pub(super) fn from_bytes<D: DeserializeOwned>(place: &Path, kind: Kind, bytes: &
 }
 
 impl<D> Contents<D> {
-    /// A tensor that must have this shape.
+    /// A tensor of single precision that must have this shape.
     pub(super) fn single(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         match self.find(name, shape)? {
             Numbers::Single(numbers) => Ok(numbers.clone()),
@@ -159,7 +159,7 @@ impl<D> Contents<D> {
         }
     }
 
-    /// The shape of a tensor, if it is there.
+    /// The shape of a tensor, if the file has it.
     pub(super) fn shape(&self, name: &str) -> Option<&[usize]> {
         self.tensors.iter().find(|tensor| tensor.name == name).map(|tensor| tensor.shape.as_slice())
     }
@@ -174,7 +174,7 @@ impl<D> Contents<D> {
         Ok(&tensor.numbers)
     }
 
-    /// Something else that is wrong with the file.
+    /// An error about this file.
     pub(super) fn refuse(&self, message: String) -> Error {
         Error::Format { place: self.place.display().to_string(), message }
     }
@@ -244,7 +244,7 @@ mod tests {
             fs::write(&path, bytes).unwrap();
             read::<Vec<i32>>(&path, Kind::Model).unwrap_err().to_string()
         };
-        assert!(message(b"PK\x03\x04 and so on").contains("no safetensors file"));
+        assert!(message(b"PK\x03\x04 and so on").contains("not a safetensors file"));
         for cut in [0, 5, 40, bytes.len() - 1] {
             assert!(message(&bytes[..cut]).contains("cut short"), "{cut}");
         }
@@ -255,7 +255,7 @@ mod tests {
         assert!(message(&newer).contains("version 7, and this program reads version 1"));
         let others =
             serialize([("w", TensorView::new(Dtype::F32, vec![1], &[0; 4]).unwrap())], None).unwrap();
-        assert!(message(&others).contains("of something else"));
+        assert!(message(&others).contains("without robust-ot metadata"));
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Which labels count as the answer where a row may have several.
+//! The probability threshold of multi-label predictions.
 
 use ndarray::ArrayView2;
 use robust_ot::Result;
@@ -30,8 +30,8 @@ pub(crate) fn answer_threshold(model: &Model, train: &Dataset) -> Result<Option<
 /// The t in (0, 1] with the largest micro-averaged F1 when the labels with p ≥ t are a row's answer, where p is a sigmoid's
 /// probability, or a softmax's divided by the largest of its row.
 ///
-/// A softmax shares one unit among all labels of a row, so that what is much depends on how many there are; against the
-/// row's largest it does not.
+/// A softmax shares one unit of probability among the labels of a row, so a fixed threshold would depend on how many labels
+/// share it. Relative to the row's largest probability it does not.
 ///
 /// ```
 /// use ndarray::array;

@@ -1,4 +1,4 @@
-//! The loop: batches of an epoch, epochs of a run, and where it stands between them.
+//! The training loop: batches of an epoch, epochs of a run, and the state between them.
 
 use std::time::Instant;
 
@@ -6,7 +6,8 @@ use ndarray::ArrayView2;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use robust_ot::{Error, Interrupt, Kernels, Result};
+use robust_ot::solve::Interrupt;
+use robust_ot::{Error, Kernels, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::Dataset;
@@ -20,7 +21,7 @@ use crate::settings::TrainSettings;
 use crate::slopes::Slopes;
 use crate::state::State;
 
-/// What came of an epoch.
+/// The result of an epoch.
 ///
 /// ```
 /// use robust_ot_learn::Epoch;
@@ -29,22 +30,22 @@ use crate::state::State;
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
-    /// Counted from 1.
+    /// The epoch, counted from 1.
     pub epoch: usize,
-    /// The mean loss of a row while the weights were learnt, without weight decay.
+    /// The mean loss per row while the weights were learned, without weight decay.
     pub loss: f64,
-    /// How long it took, without validation.
+    /// Duration, without validation.
     pub seconds: f64,
-    /// AUC on the rows held out.
+    /// AUC on the held-out rows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub validation_auc: Option<f64>,
 }
 
-/// A run of training.
+/// A training run.
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::Interrupt;
+/// use robust_ot::solve::Interrupt;
 /// use robust_ot_learn::data::Features;
 /// use robust_ot_learn::{Dataset, Objective, TrainSettings, Trainer};
 /// use robust_ot::loss::Targets;
@@ -67,17 +68,17 @@ pub struct Trainer<'a> {
     pub(super) validation: Option<&'a Dataset>,
     pub(super) objective: &'a Objective,
     pub(super) settings: TrainSettings,
-    /// Behind that of the engine between an epoch and [`Trainer::fetch`].
+    /// Out of date between an epoch on the engine and [`Trainer::fetch`].
     pub(super) state: State,
     engine: Option<Box<dyn Engine + 'a>>,
     behind: bool,
-    /// The rows of the epoch, in their order.
+    /// The rows, in the order of the epoch.
     order: Vec<usize>,
     slopes: Slopes,
 }
 
 impl<'a> Trainer<'a> {
-    /// Begins a run.
+    /// Starts a run.
     ///
     /// # Errors
     /// When a setting is outside its range, or data and objective differ in features or labels.
@@ -110,7 +111,7 @@ impl<'a> Trainer<'a> {
         Ok(Self::with_state(train, validation, objective, settings, state))
     }
 
-    /// Goes on from a state that fits.
+    /// Continues from a state of matching sizes.
     pub(super) fn with_state(
         train: &'a Dataset,
         validation: Option<&'a Dataset>,
@@ -118,12 +119,12 @@ impl<'a> Trainer<'a> {
         settings: TrainSettings,
         state: State,
     ) -> Self {
-        let slopes = Slopes::room(train);
+        let slopes = Slopes::workspace(train);
         let order = Vec::new();
         Self { train, validation, objective, settings, state, engine: None, behind: false, order, slopes }
     }
 
-    /// Makes the steps on another device from here on.
+    /// Runs all further steps on another device.
     ///
     /// # Errors
     /// When the device fails.
@@ -133,14 +134,14 @@ impl<'a> Trainer<'a> {
         Ok(self)
     }
 
-    /// Gives the engine, if there is one, the weights that are here.
+    /// Uploads the weights to the engine, if there is one.
     pub(super) fn hand_over(&mut self) -> Result<()> {
         self.behind = false;
         let State { weights, bias, .. } = &self.state;
         self.engine.as_mut().map_or(Ok(()), |engine| engine.upload(weights, bias.as_ref()))
     }
 
-    /// Takes the weights of the engine, if it is ahead.
+    /// Downloads the weights from the engine, if they are newer.
     pub(super) fn fetch(&mut self) -> Result<()> {
         if let Some(engine) = self.engine.as_mut().filter(|_| self.behind) {
             engine.download(&mut self.state.weights, self.state.bias.as_mut())?;
@@ -159,7 +160,7 @@ impl<'a> Trainer<'a> {
         self.state.progress.best.map(|(epoch, _)| epoch)
     }
 
-    /// Whether all epochs are done, or validation has not improved for as long as patience lasts.
+    /// Whether all epochs are done, or validation has not improved for `patience` epochs.
     pub fn finished(&self) -> bool {
         let done = self.history().len();
         let impatient = match (self.settings.patience, self.state.progress.best) {
@@ -169,8 +170,9 @@ impl<'a> Trainer<'a> {
         done >= self.settings.epochs || impatient
     }
 
-    /// Runs one epoch; none when the run is finished or was interrupted, which leaves it where the epoch began only in a
-    /// checkpoint. `progress` is told the batches done and all there are.
+    /// Runs one epoch. Returns `None` if the run is finished or interrupted; steps of an interrupted epoch stay applied,
+    /// so only a checkpoint holds the state before it. `progress` is called with the number of batches done and the
+    /// total.
     ///
     /// # Errors
     /// When training diverges or the metric is not representable.
@@ -185,7 +187,7 @@ impl<'a> Trainer<'a> {
         let start = Instant::now();
         let epoch = self.history().len() + 1;
         let rows = self.train.rows();
-        // Every epoch has an order of its own, so that a run can go on from any of them.
+        // Every epoch has its own order, so that a run can resume from any epoch.
         self.order.clear();
         self.order.extend(0..rows);
         let mut rng = ChaCha8Rng::seed_from_u64(self.settings.seed);
@@ -219,7 +221,7 @@ impl<'a> Trainer<'a> {
         Ok(Some(found))
     }
 
-    /// All steps of an epoch on the engine.
+    /// Runs all steps of an epoch on the engine.
     fn epoch_of_engine(
         &mut self,
         number: usize,
@@ -238,7 +240,7 @@ impl<'a> Trainer<'a> {
         Ok(losses)
     }
 
-    /// What the optimiser does in the step of this number, counted from 1.
+    /// The optimizer step of this number, counted from 1.
     fn step(&self, number: u64) -> Step {
         let settings = &self.settings;
         let all = settings.epochs as f64 * self.train.rows().div_ceil(settings.batch) as f64;
@@ -246,7 +248,7 @@ impl<'a> Trainer<'a> {
         Step { optimizer: settings.optimizer, rate, decay: settings.weight_decay, number }
     }
 
-    /// One step; returns the sum of the losses.
+    /// Takes one step and returns the sum of the losses.
     fn batch(&mut self, chosen: std::ops::Range<usize>, epoch: usize, batch: usize) -> Result<f64> {
         let step = self.step(self.state.progress.steps + 1);
         let Self { train, objective, settings, state, order, slopes, .. } = self;
@@ -258,7 +260,7 @@ impl<'a> Trainer<'a> {
         Ok(loss)
     }
 
-    /// AUC on the rows held out; the best weights are kept.
+    /// Computes the AUC on the held-out rows and keeps the best weights.
     fn validate(&mut self) -> Result<Option<f64>> {
         let Some(validation) = self.validation else { return Ok(None) };
         let logits = if let Some(engine) = &mut self.engine {
@@ -291,10 +293,10 @@ impl<'a> Trainer<'a> {
         Ok(Some(auc))
     }
 
-    /// The model of the last epoch, or of the best where there is validation.
+    /// The model of the last epoch, or of the best epoch if there is validation.
     ///
     /// # Errors
-    /// When names are not as many as labels, or a weight is not finite.
+    /// When the number of names differs from the number of labels, or a weight is not finite.
     pub fn into_model(mut self, label_names: Vec<String>) -> Result<Model> {
         self.fetch()?;
         self.state.into_model(self.objective, label_names)

@@ -1,4 +1,4 @@
-//! Training against itself written out in f64, and against being interrupted, rearranged and resumed.
+//! Training compared with a plain f64 implementation, and with interrupted, rearranged and resumed runs.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
-use robust_ot::{Error, Grouping, Interrupt, MetricSet};
+use robust_ot::solve::Interrupt;
+use robust_ot::{Error, Grouping, MetricSet};
 use robust_ot_learn::data::{Features, Sparse};
 use robust_ot_learn::{
     Dataset, Model, Objective, Optimizer, Output, Preprocessing, Reduction, RowLength, Schedule, Scores,
@@ -21,7 +22,7 @@ fn normal(rows: usize, columns: usize, rng: &mut impl Rng) -> Array2<f64> {
     Array2::from_shape_simple_fn((rows, columns), || StandardNormal.sample(rng))
 }
 
-/// Rows with one to three labels, and features that tell them apart a little.
+/// Rows with one to three labels, and features that partly separate them.
 fn data(rows: usize, columns: usize, seed: u64) -> Dataset {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut features = normal(rows, columns, &mut rng).mapv(|x| x as f32);
@@ -74,7 +75,7 @@ fn names() -> Vec<String> {
     (0..LABELS).map(|label| format!("label {label}")).collect()
 }
 
-/// Full-batch gradient descent in f64, with every derivative of its own.
+/// Full-batch gradient descent in f64, with separately written derivatives.
 fn reference(data: &Dataset, which: usize, settings: &TrainSettings) -> (Array2<f64>, Array1<f64>) {
     let Features::Dense(x) = data.features() else { unreachable!() };
     let x = x.mapv(f64::from);
@@ -130,7 +131,7 @@ fn single_precision_follows_double_precision() {
             .iter()
             .zip(&b)
             .fold(0.0_f64, |top, (x, y)| top.max((f64::from(*x) - y).abs()));
-        assert!(w.fold(0.0_f64, |top, x| top.max(x.abs())) > 0.01, "objective {which} learnt nothing");
+        assert!(w.fold(0.0_f64, |top, x| top.max(x.abs())) > 0.01, "objective {which} learned nothing");
         assert!(error < 3e-5 && bias < 3e-5, "objective {which}: {error:e} {bias:e}");
     }
 }
@@ -139,7 +140,7 @@ fn single_precision_follows_double_precision() {
 fn sparse_features_learn_what_dense_ones_do() {
     let dense = data(60, 9, 4);
     let Features::Dense(x) = dense.features() else { unreachable!() };
-    // Some features of each row are left out.
+    // Some features of each row are set to zero.
     let x = Array2::from_shape_fn(x.dim(), |(i, j)| if (i + 2 * j) % 3 == 0 { x[[i, j]] } else { 0.0 });
     let mut sparse = Sparse::empty(x.ncols());
     for row in x.rows() {
@@ -164,7 +165,7 @@ fn sparse_features_learn_what_dense_ones_do() {
 
 #[test]
 fn the_number_of_threads_changes_no_bit() {
-    // Wide enough that products and updates are cut into several blocks.
+    // Wide enough that products and updates are split into several blocks.
     let data = data(230, 300, 5);
     let settings = TrainSettings { batch: 100, epochs: 3, ..Default::default() };
     for objective in objectives() {
@@ -253,7 +254,7 @@ fn a_checkpoint_of_another_run_is_refused() {
     assert!(refusal(&first, &bce, settings.clone()).unwrap_err().contains("another loss"));
     let faster = TrainSettings { learning_rate: 0.5, ..settings.clone() };
     assert!(refusal(&first, &ce, faster).unwrap_err().contains("other settings"));
-    // With a constant learning rate nothing so far depends on the last epoch.
+    // With a constant learning rate, earlier epochs do not depend on the number of epochs.
     assert!(refusal(&first, &ce, TrainSettings { epochs: 99, ..settings }).is_ok());
     assert!(
         Model::load(&path)
@@ -326,7 +327,7 @@ fn an_interrupt_ends_an_epoch() {
 
 #[test]
 fn transported_targets_solve_their_problem() {
-    // γ_q minimises ⟨C, γ⟩ + τ KL(γ ‖ 1): no other distribution over labels costs less.
+    // γ_q minimizes ⟨C, γ⟩ + τ KL(γ ‖ 1): no other distribution over labels costs less.
     let (vectors, tau) = (vectors(), 0.3);
     let soft =
         SoftTargets::transported(&vectors, &Grouping::none(4), &MetricSet::W2, 1.0, tau, None).unwrap();
@@ -348,7 +349,7 @@ fn transported_targets_solve_their_problem() {
             assert!(value(&other) >= value(&found) - 1e-6);
         }
     }
-    // No temperature leaves all mass where it is, and several labels share.
+    // At nearly zero temperature all mass stays where it is, and several labels share it.
     let cold =
         SoftTargets::transported(&vectors, &Grouping::none(4), &MetricSet::W2, 0.5, 1e-6, None).unwrap();
     assert_eq!(cold.target(3.max(LABELS), &[1, 4]), SoftTargets::hard().target(LABELS, &[1, 4]));
@@ -404,7 +405,7 @@ fn a_model_file_gives_the_model_back() {
     let found = Model::load(&path).unwrap();
     assert_eq!(found, model);
     assert_eq!(found.output(), Output::Sigmoid);
-    // Raw features go through the preprocessing, others do not.
+    // Raw features are preprocessed; preprocessed ones are not.
     assert_eq!(
         found.probabilities(raw).unwrap(),
         model.probabilities_of_preprocessed(data.features()).unwrap()

@@ -1,4 +1,4 @@
-//! Scores against scikit-learn (`tools/make_scores.py`) and by hand.
+//! Scores compared with scikit-learn (`tools/make_scores.py`) and with values computed by hand.
 
 use ndarray::{Array2, array};
 use robust_ot::Error;
@@ -60,7 +60,7 @@ fn semantic_costs_follow_their_definitions() {
     let expected = 0.5 * (0.5 * 13.0 + 0.3 * 5.0 + 0.75 * 2.0);
     let found = expected_cost(probabilities.view(), &truth, vectors.view()).unwrap();
     assert!((found - expected).abs() < 1e-12);
-    // Best two: row one labels 1 and 2 against 0; row two labels 2 and 1, where 1 is true.
+    // The top two labels: in row one labels 1 and 2 against 0; in row two labels 2 and 1, where 1 is true.
     let half = 1.0 - 0.5_f64.sqrt();
     let expected = 0.25 + 0.5 * half;
     let found = top_cost(probabilities.view(), &truth, vectors.view(), 2).unwrap();

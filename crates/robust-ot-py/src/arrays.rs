@@ -128,10 +128,10 @@ fn is_aligned(array: &Bound<'_, PyUntypedArray>) -> bool {
     flags.and_then(|aligned| aligned.extract()).unwrap_or(false)
 }
 
-/// Refuses what memory has no room for, which Rust would otherwise end the process over.
+/// Refuses what memory has no workspace for, which Rust would otherwise end the process over.
 pub fn check_room<T>(count: usize, name: &str) -> PyResult<()> {
-    let mut room = Vec::<T>::new();
-    room.try_reserve_exact(count).map_err(|_| {
+    let mut workspace = Vec::<T>::new();
+    workspace.try_reserve_exact(count).map_err(|_| {
         let bytes = Memory(count.saturating_mul(size_of::<T>()));
         PyMemoryError::new_err(format!("{name} needs {bytes} of memory, more than there is"))
     })

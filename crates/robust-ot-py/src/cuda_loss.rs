@@ -1,4 +1,4 @@
-//! The robust loss of predictions that torch has on a card.
+//! The robust loss of predictions that torch has on a gpu.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::error::from_library;
 use crate::loss::RobustLoss;
 use crate::targets::{Arrays, targets};
 
-/// One loss on one card.
+/// One loss on one gpu.
 #[pyclass(frozen, module = "robust_ot._core")]
 pub struct CudaLoss {
     labels: usize,
@@ -19,10 +19,10 @@ pub struct CudaLoss {
 
 #[pymethods]
 impl CudaLoss {
-    /// The loss, and the number of the card.
+    /// The loss, and the number of the gpu.
     #[new]
     fn new(py: Python<'_>, loss: &Bound<'_, RobustLoss>, index: usize) -> PyResult<Self> {
-        let single = &loss.get().single;
+        let single = loss.get().single()?;
         let labels = single.labels();
         let made = py.detach(|| BatchLoss::new(&Device::open(index, kernel_cache().as_deref())?, single));
         let loss = made.map_err(|error| from_library("", error))?;
@@ -30,7 +30,7 @@ impl CudaLoss {
     }
 
     /// Puts losses and gradients on a stream. `addresses` are those of ln h, h, the gradients (rows × L, float32) and the losses
-    /// (float64), all on this card and without gaps.
+    /// (float64), all on this gpu and without gaps.
     fn loss_gradient(
         &self,
         py: Python<'_>,
@@ -44,7 +44,7 @@ impl CudaLoss {
         py.detach(|| {
             let mut loss = self.loss.lock().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: robust_ot.torch, the only caller, passes the addresses of contiguous tensors of these shapes and torch's current
-            // stream of the same card, which lives as long as the process.
+            // stream of the same gpu, which lives as long as the process.
             #[allow(unsafe_code)]
             let done = unsafe { loss.enqueue(stream, &truth, batch) };
             done.map_err(|error| from_library("input", error))

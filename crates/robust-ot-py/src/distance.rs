@@ -4,12 +4,10 @@ use ndarray::Array1;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
-use rayon::prelude::*;
-use robust_ot::{
-    Corpus, Grouping, Interrupt, Measure, MetricSet, PairDistance, PairSettings, Problem, Settings, Status,
-    Workspace, solve_pairs,
-};
+use pyo3::types::{PyDict, PyTuple};
+use robust_ot::device::{Corpus, EntropicOracle, solve_pairs_on};
+use robust_ot::solve::{Interrupt, PairDistance, PairSettings, SolveOptions, solve_pairs};
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings, Status};
 use robust_ot_cuda::{Device, DeviceChoice, Pairs, Streamed, Work};
 use robust_ot_learn::Memory;
 
@@ -33,12 +31,12 @@ fn settings(arguments: &Bound<'_, PyTuple>) -> PyResult<(f64, Settings, Option<u
     let entropy = argument(&item(0)?, "entropy", "a number that is not negative")?;
     let solver: String = argument(&item(1)?, "solver", "auto, classic, line-search or corrective")?;
     let memory = memory(&item(4)?)?;
-    let settings = Settings {
-        solver: solver.parse().map_err(|error| from_library("", error))?,
-        tol_gap_rel: argument(&item(2)?, "tol", "a finite number that is not negative")?,
-        max_iterations: argument(&item(3)?, "max_iter", "a whole number of at least 1")?,
-        memory: memory.unwrap_or(usize::MAX),
-    };
+    let step_rule = solver.parse().map_err(|error| from_library("", error))?;
+    let settings = Settings::default()
+        .with_step_rule(step_rule)
+        .with_tolerance(argument(&item(2)?, "tol", "a finite number that is not negative")?)
+        .with_max_iterations(argument(&item(3)?, "max_iter", "a whole number of at least 1")?)
+        .with_memory(memory.unwrap_or(usize::MAX));
     settings.check().map_err(|error| from_library("", error))?;
     let device: String = argument(&item(5)?, "device", DEVICES)?;
     let device = device.parse().map_err(|error| from_library("", error))?;
@@ -97,10 +95,11 @@ pub fn distance<'py>(
         let device = device.open_for_plans(work, entropy, kernel_cache().as_deref())?;
         let solve = || {
             let problem = Problem::grouped(&source, &target, set, &grouping)?.with_entropy(entropy)?;
-            match &device {
-                None => problem.solve_until(&settings, interrupt),
-                Some(device) => problem.solve_on(Box::new(Streamed::new(device)?), &settings, interrupt),
-            }
+            let oracle = device.as_ref().map(Streamed::new).transpose()?;
+            let oracle = oracle.map(|oracle| Box::new(oracle) as Box<dyn EntropicOracle>);
+            let options =
+                SolveOptions { interrupt: Some(interrupt), device: oracle, ..SolveOptions::default() };
+            problem.solve_with(&settings, options)
         };
         Ok((solve(), device_name(device.as_ref())))
     })?;
@@ -109,12 +108,13 @@ pub fn distance<'py>(
     Ok(Solution::new(solved, shape, &grouping, entropy > 0.0, device))
 }
 
-/// Values, lower bounds and relative gaps of some pairs, and whether each converged.
+/// Values, lower bounds and relative gaps of some pairs, whether each converged, and the errors by place.
 type PairArrays<'py> = (
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<bool>>,
+    Bound<'py, PyDict>,
 );
 
 /// Measures, and what is asked of pairs of them.
@@ -126,9 +126,6 @@ pub(crate) struct Among {
     settings: Settings,
     device: DeviceChoice,
 }
-
-/// An error, and the pair it is about.
-type AboutPair = ((usize, usize), robust_ot::Error);
 
 impl Among {
     pub(crate) fn new<'py>(
@@ -159,41 +156,20 @@ impl Among {
         Ok(Self { measures, set, grouping, entropy, settings, device })
     }
 
-    /// All pairs on a card.
-    fn solve_on(
+    /// The distances of pairs, on the CPU or on a GPU.
+    fn solve(
         &self,
-        device: &Device,
+        device: Option<&Device>,
         pairs: &[(usize, usize)],
         interrupt: &Interrupt,
-    ) -> Result<Vec<(f64, f64, f64, bool)>, AboutPair> {
-        let about_all = |error| ((0, 0), error);
+    ) -> robust_ot::Result<Vec<robust_ot::Result<PairDistance>>> {
         let measures: Vec<&Measure> = self.measures.iter().collect();
-        let corpus = Corpus::new(&measures, &self.grouping).map_err(about_all)?;
-        let mut oracle = Pairs::new(device, &corpus).map_err(about_all)?;
         let (set, entropy, settings) = (&self.set, self.entropy, &self.settings);
-        let wanted = PairSettings { measures: &measures, set, entropy, settings };
-        let found =
-            solve_pairs(&corpus, pairs, wanted, &mut oracle, interrupt, &|_| ()).map_err(about_all)?;
-        let row = |(&pair, found): (&(usize, usize), Result<PairDistance, robust_ot::Error>)| {
-            let PairDistance { value, lower_bound, relative_gap, status, .. } =
-                found.map_err(|error| (pair, error))?;
-            Ok((value, lower_bound, relative_gap, status == Status::Converged))
-        };
-        pairs.iter().zip(found).map(row).collect()
+        let wanted = PairSettings { measures: &measures, grouping: &self.grouping, set, entropy, settings };
+        let Some(device) = device else { return Ok(solve_pairs(pairs, wanted, interrupt, &|_| ())) };
+        let corpus = Corpus::new(&measures, &self.grouping)?;
+        solve_pairs_on(&mut Pairs::new(device, &corpus)?, &corpus, pairs, wanted, interrupt, &|_| ())
     }
-
-    fn problem(&self, (i, j): (usize, usize)) -> Result<Problem, AboutPair> {
-        let problem =
-            Problem::grouped(&self.measures[i], &self.measures[j], self.set.clone(), &self.grouping);
-        problem.and_then(|problem| problem.with_entropy(self.entropy)).map_err(|error| ((i, j), error))
-    }
-}
-
-fn about_pair(((i, j), error): AboutPair) -> PyErr {
-    if matches!(error, robust_ot::Error::Device { .. }) {
-        return from_library("", error);
-    }
-    from_library(&format!("measures[{i}] and measures[{j}]"), error)
 }
 
 /// The robust distances of some pairs of measures.
@@ -212,28 +188,24 @@ pub fn pairwise<'py>(
     let work = Work::of_pairs(pairs.iter().map(work).sum(), dim);
     let opened = run(py, |_| among.device.open_for_plans(work, among.entropy, kernel_cache().as_deref()))?;
     let device = opened.map_err(|error| from_library("", error))?;
-    let solved = run(py, |interrupt| {
-        if let Some(device) = &device {
-            return among.solve_on(device, &pairs, interrupt);
-        }
-        let solve = |room: &mut Workspace, pair: &(usize, usize)| {
-            // Once interrupted, nobody looks at what is left.
-            if interrupt.is_raised() {
-                return Ok((f64::NAN, f64::NAN, f64::NAN, false));
-            }
-            let solution = among.problem(*pair)?.solve_in(room, &among.settings, interrupt);
-            let solution = solution.map_err(|error| (*pair, error))?;
-            let converged = solution.status == Status::Converged;
-            Ok((solution.value, solution.lower_bound, solution.relative_gap, converged))
-        };
-        pairs.par_iter().map_init(Workspace::default, solve).collect::<Result<Vec<_>, AboutPair>>()
-    })?;
-    let solved = solved.map_err(about_pair)?;
-    let column = |pick: fn(&(f64, f64, f64, bool)) -> f64| {
-        solved.iter().map(pick).collect::<Array1<f64>>().into_pyarray(py)
+    let solved = run(py, |interrupt| among.solve(device.as_ref(), &pairs, interrupt))?;
+    let solved = solved.map_err(|error| from_library("", error))?;
+    let column = |pick: fn(&PairDistance) -> f64| {
+        let numbers = solved.iter().map(|pair| pair.as_ref().map_or(f64::NAN, pick));
+        numbers.collect::<Array1<f64>>().into_pyarray(py)
     };
-    let converged = solved.iter().map(|pair| pair.3).collect::<Array1<bool>>().into_pyarray(py);
-    Ok((column(|pair| pair.0), column(|pair| pair.1), column(|pair| pair.2), converged))
+    let converged =
+        solved.iter().map(|pair| pair.as_ref().is_ok_and(|pair| pair.status == Status::Converged));
+    let (values, lower, gaps) =
+        (column(|pair| pair.value), column(|pair| pair.lower_bound), column(|pair| pair.relative_gap));
+    let converged = converged.collect::<Array1<bool>>().into_pyarray(py);
+    let errors = PyDict::new(py);
+    for (at, pair) in solved.into_iter().enumerate() {
+        if let Err(error) = pair {
+            errors.set_item(at, from_library("", error).into_value(py))?;
+        }
+    }
+    Ok((values, lower, gaps, converged, errors))
 }
 
 /// Refuses what is no measure.

@@ -51,6 +51,7 @@ fn keyword_of(field: &str) -> &str {
         "lambda" => "lam",
         "learning_rate" => "lr",
         "max_iterations" => "max_iter",
+        "step_rule" => "solver",
         "sinkhorn" => "sinkhorn_iterations",
         "tol_gap_rel" => "tol",
         other => other,

@@ -3,7 +3,8 @@
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use robust_ot::{Error, Interrupt};
+use robust_ot::Error;
+use robust_ot::solve::Interrupt;
 use robust_ot_cuda::{DeviceChoice, FitDevice, Precision};
 use robust_ot_learn::{About, Dataset, Epoch, FitRun, FitSettings, Fitted, Samples};
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use robust_ot::{Error, GroupingRule, MetricFamily, Prior};
+use robust_ot::Error;
+use robust_ot::sets::{GroupingRule, MetricFamily, Prior};
 use robust_ot_cuda::{DeviceChoice, Precision};
 use robust_ot_learn::data::{read_groups, read_matrix};
 use robust_ot_learn::{

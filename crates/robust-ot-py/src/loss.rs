@@ -1,9 +1,12 @@
 //! The robust loss between predictions and true labels.
 
+use std::sync::OnceLock;
+
 use ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use robust_ot::Grouping;
 use robust_ot::loss::{LossSettings, RobustLoss as Loss};
 
 use crate::arrays::{Matrix, matrix};
@@ -12,11 +15,35 @@ use crate::metric::{MetricArguments, argument};
 use crate::targets::{Arrays, targets};
 use crate::threads::run;
 
-/// One loss, for predictions of either precision.
+/// One loss, for predictions of either precision; each is built when it is first needed.
 #[pyclass(frozen, module = "robust_ot._core")]
 pub struct RobustLoss {
-    pub(crate) single: Loss<f32>,
-    double: Loss<f64>,
+    vectors: Array2<f64>,
+    grouping: Grouping,
+    settings: LossSettings,
+    single: OnceLock<Loss<f32>>,
+    double: OnceLock<Loss<f64>>,
+}
+
+impl RobustLoss {
+    /// The loss in single precision.
+    pub(crate) fn single(&self) -> PyResult<&Loss<f32>> {
+        get_or_build(&self.single, || Loss::new(&self.vectors, &self.grouping, self.settings.clone()))
+    }
+
+    /// The loss in double precision.
+    fn double(&self) -> PyResult<&Loss<f64>> {
+        get_or_build(&self.double, || Loss::new(&self.vectors, &self.grouping, self.settings.clone()))
+    }
+}
+
+fn get_or_build<T>(cell: &OnceLock<T>, build: impl FnOnce() -> robust_ot::Result<T>) -> PyResult<&T> {
+    if let Some(built) = cell.get() {
+        return Ok(built);
+    }
+    let built = build().map_err(|error| from_library("label_vectors", error))?;
+    // Another thread may have been faster; both built the same.
+    Ok(cell.get_or_init(|| built))
 }
 
 /// Plan, metric and loss of every row.
@@ -24,13 +51,15 @@ type Explained<'py> = Vec<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>,
 
 #[pymethods]
 impl RobustLoss {
-    /// Label vectors, the tuple of a metric, and (entropy, `oracle_entropy`, `fw_iterations`, `sinkhorn_iterations`, tolerance).
+    /// Label vectors, the tuple of a metric, and (entropy, `oracle_entropy`, `fw_iterations`, `sinkhorn_iterations`, tolerance);
+    /// `double` is whether double precision comes first.
     #[new]
     fn new<'py>(
         py: Python<'py>,
         vectors: &Bound<'py, PyAny>,
         metric: &Bound<'py, PyTuple>,
         settings: &Bound<'py, PyTuple>,
+        double: bool,
     ) -> PyResult<Self> {
         let vectors = matrix(vectors, "label_vectors")?;
         let metric = MetricArguments::new(metric)?;
@@ -44,17 +73,16 @@ impl RobustLoss {
             sinkhorn: argument(&item(3)?, "sinkhorn_iterations", "a whole number of at least 1")?,
             tolerance: argument(&item(4)?, "tolerance", "a number that is not negative")?,
         };
-        let made = run(py, |_| {
-            Ok((Loss::new(&vectors, &grouping, settings.clone())?, Loss::new(&vectors, &grouping, settings)?))
-        })?;
-        let (single, double) = made.map_err(|error| from_library("label_vectors", error))?;
-        Ok(Self { single, double })
+        let loss = Self { vectors, grouping, settings, single: OnceLock::new(), double: OnceLock::new() };
+        // Bad vectors are refused here, not by the first batch.
+        run(py, |_| if double { loss.double().map(|_| ()) } else { loss.single().map(|_| ()) })??;
+        Ok(loss)
     }
 
     /// Number of labels.
     #[getter]
     fn labels(&self) -> usize {
-        self.double.labels()
+        self.vectors.nrows()
     }
 
     /// Losses, and gradients along the simplex, for logarithms of predictions.
@@ -67,14 +95,14 @@ impl RobustLoss {
         let truth = targets(self.labels(), &truth)?;
         match Matrix::new(log_predictions, "predictions")? {
             Matrix::Single(logs) => {
-                let logs = logs.as_array();
-                let found = run(py, |interrupt| self.single.loss_gradient_until(logs, &truth, interrupt))?;
+                let (logs, single) = (logs.as_array(), self.single()?);
+                let found = run(py, |interrupt| single.loss_gradient_until(logs, &truth, interrupt))?;
                 let found = found.map_err(|error| from_library("predictions", error))?;
                 Ok((found.losses.into_pyarray(py), found.gradients.into_pyarray(py).into_any()))
             }
             Matrix::Double(logs) => {
-                let logs = logs.as_array();
-                let found = run(py, |interrupt| self.double.loss_gradient_until(logs, &truth, interrupt))?;
+                let (logs, double) = (logs.as_array(), self.double()?);
+                let found = run(py, |interrupt| double.loss_gradient_until(logs, &truth, interrupt))?;
                 let found = found.map_err(|error| from_library("predictions", error))?;
                 Ok((found.losses.into_pyarray(py), found.gradients.into_pyarray(py).into_any()))
             }
@@ -90,7 +118,8 @@ impl RobustLoss {
     ) -> PyResult<Explained<'py>> {
         let truth = targets(self.labels(), &truth)?;
         let logs: Array2<f64> = log_predictions.as_array().to_owned();
-        let found = run(py, |_| self.double.explain(logs.view(), &truth))?;
+        let double = self.double()?;
+        let found = run(py, |_| double.explain(logs.view(), &truth))?;
         let found = found.map_err(|error| from_library("predictions", error))?;
         let row = |row: robust_ot::loss::LossPlan| {
             (row.plan.into_pyarray(py), row.metric.into_pyarray(py), row.loss)

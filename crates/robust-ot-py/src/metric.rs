@@ -3,7 +3,8 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use robust_ot::{Grouping, GroupingRule, MetricFamily, MetricSet, Prior, SetParameters};
+use robust_ot::sets::{GroupingRule, MetricFamily, Prior, SetParameters};
+use robust_ot::{Grouping, MetricSet};
 
 use crate::arrays::{check_room, matrix, vector};
 use crate::error::from_library;
@@ -46,7 +47,7 @@ impl<'py> MetricArguments<'py> {
             .map_err(|error| from_library("", error))
     }
 
-    /// The groups of so many features, if there is room for a metric on them.
+    /// The groups of so many features, if there is workspace for a metric on them.
     pub fn grouping(&self, features: usize) -> PyResult<Grouping> {
         let found = self.any_grouping(features)?;
         check_room::<f64>(

@@ -5,7 +5,8 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rayon::prelude::*;
-use robust_ot::{Corpus, Measure, MetricSet};
+use robust_ot::device::Corpus;
+use robust_ot::{Measure, MetricSet};
 
 use crate::arrays::{matrix, vector};
 use crate::distance::Among;
@@ -15,7 +16,7 @@ use crate::threads::run;
 
 /// Means of measures, for bounds of the distances among them.
 #[pyclass(module = "robust_ot._core", frozen)]
-pub struct Means(robust_ot::Means);
+pub struct Means(robust_ot::bounds::Means);
 
 #[pymethods]
 impl Means {
@@ -23,7 +24,7 @@ impl Means {
     fn new<'py>(means: &Bound<'py, PyAny>, metric: &Bound<'py, PyTuple>) -> PyResult<Self> {
         let (means, metric) = (matrix(means, "means")?, MetricArguments::new(metric)?);
         let grouping = metric.grouping(means.ncols())?;
-        let means = robust_ot::Means::new(&means, &grouping, metric.set()?);
+        let means = robust_ot::bounds::Means::new(&means, &grouping, metric.set()?);
         Ok(Self(means.map_err(|error| from_library("means", error))?))
     }
 
@@ -40,9 +41,9 @@ impl Means {
 
 /// What bounds of the distances from one measure are found with.
 #[pyclass(module = "robust_ot._core", frozen)]
-pub struct Screen(robust_ot::Screen);
+pub struct Screen(robust_ot::bounds::Screen);
 
-/// Measures laid out around a centre.
+/// Measures laid out around a center.
 #[pyclass(module = "robust_ot._core", frozen)]
 pub struct Layout {
     corpus: Corpus,
@@ -56,14 +57,14 @@ impl Layout {
     fn new<'py>(
         points: Vec<Bound<'py, PyAny>>,
         weights: Vec<Bound<'py, PyAny>>,
-        centre: &Bound<'py, PyAny>,
+        center: &Bound<'py, PyAny>,
         metric: &Bound<'py, PyTuple>,
         solver: &Bound<'py, PyTuple>,
     ) -> PyResult<Self> {
         let Among { measures, set, grouping, entropy, .. } =
             Among::new(&points, &weights, &[], metric, solver)?;
-        let around = vector(centre, "centre")?;
-        let corpus = run(centre.py(), |_| {
+        let around = vector(center, "center")?;
+        let corpus = run(center.py(), |_| {
             let measures: Vec<&Measure> = measures.iter().collect();
             Corpus::around(around, &measures, &grouping)
         })?;
@@ -72,8 +73,9 @@ impl Layout {
 
     /// For bounds from one of them under a metric that some others choose.
     fn screen(&self, py: Python<'_>, source: usize, like: Vec<usize>) -> PyResult<Screen> {
-        let screen =
-            run(py, |_| robust_ot::Screen::new(&self.corpus, source, &like, &self.set, self.entropy))?;
+        let screen = run(py, |_| {
+            robust_ot::bounds::Screen::new(&self.corpus, source, &like, &self.set, self.entropy)
+        })?;
         Ok(Screen(screen.map_err(|error| from_library("measures", error))?))
     }
 

@@ -5,7 +5,8 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use robust_ot::{Grouping, PlanEntry};
+use robust_ot::Grouping;
+use robust_ot::transport::PlanEntry;
 
 use crate::arrays::{check_room, matrix, vector};
 use crate::threads::run;
@@ -13,10 +14,26 @@ use crate::threads::run;
 /// What a solve found; `robust_ot.Solution` tells it to people.
 #[pyclass(frozen, module = "robust_ot._core")]
 pub struct Solution {
-    /// value, `lower_bound`, gap, `relative_gap`, `transport_cost`, `unregularised_value`.
-    numbers: [f64; 6],
-    /// iterations, oracle calls, source points, target points.
-    counts: [usize; 4],
+    #[pyo3(get)]
+    value: f64,
+    #[pyo3(get)]
+    lower_bound: f64,
+    #[pyo3(get)]
+    gap: f64,
+    #[pyo3(get)]
+    relative_gap: f64,
+    #[pyo3(get)]
+    transport_cost: f64,
+    #[pyo3(get)]
+    unregularized_value: f64,
+    #[pyo3(get)]
+    iterations: usize,
+    #[pyo3(get)]
+    oracle_calls: usize,
+    /// Source points × target points.
+    #[pyo3(get)]
+    shape: (usize, usize),
+    #[pyo3(get)]
     status: String,
     metric: Array2<f64>,
     moment: Array2<f64>,
@@ -47,17 +64,16 @@ impl Solution {
         entropic: bool,
         device: String,
     ) -> Self {
-        let robust_ot::Solution { value, lower_bound, gap, relative_gap, .. } = solved;
         Self {
-            numbers: [
-                value,
-                lower_bound,
-                gap,
-                relative_gap,
-                solved.transport_cost,
-                solved.unregularised_value,
-            ],
-            counts: [solved.iterations, solved.oracle_calls, shape.0, shape.1],
+            value: solved.value,
+            lower_bound: solved.lower_bound,
+            gap: solved.gap,
+            relative_gap: solved.relative_gap,
+            transport_cost: solved.transport_cost,
+            unregularized_value: solved.unregularized_value,
+            iterations: solved.iterations,
+            oracle_calls: solved.oracle_calls,
+            shape,
             status: solved.status.name().to_owned(),
             metric: solved.metric.clone(),
             moment: solved.moment.clone(),
@@ -79,7 +95,7 @@ impl Solution {
             Plan::Solved(solved) => {
                 if self.entropic {
                     // Written out whole first, and every entry carries mass.
-                    let whole = self.counts[2].saturating_mul(self.counts[3]);
+                    let whole = self.shape.0.saturating_mul(self.shape.1);
                     check_room::<PlanEntry>(whole.saturating_mul(2), "the plan")?;
                 }
                 run(py, |_| solved.plan())
@@ -96,14 +112,23 @@ impl Solution {
     fn from_parts(parts: &Bound<'_, PyTuple>) -> PyResult<Self> {
         let item = |at: usize| parts.get_item(at);
         let (rows, columns, masses): (Vec<usize>, Vec<usize>, Vec<f64>) = item(8)?.extract()?;
-        let counts: [usize; 4] = item(1)?.extract()?;
-        if rows.iter().any(|row| *row >= counts[2]) || columns.iter().any(|column| *column >= counts[3]) {
+        let [value, lower_bound, gap, relative_gap, transport_cost, unregularized_value] =
+            item(0)?.extract()?;
+        let (iterations, oracle_calls, shape): (usize, usize, (usize, usize)) = item(1)?.extract()?;
+        if rows.iter().any(|row| *row >= shape.0) || columns.iter().any(|column| *column >= shape.1) {
             return Err(PyValueError::new_err("the plan must lie between its points, but an entry does not"));
         }
         let entries = rows.into_iter().zip(columns).zip(masses);
         Ok(Self {
-            numbers: item(0)?.extract()?,
-            counts,
+            value,
+            lower_bound,
+            gap,
+            relative_gap,
+            transport_cost,
+            unregularized_value,
+            iterations,
+            oracle_calls,
+            shape,
             status: item(2)?.extract()?,
             metric: matrix(&item(3)?, "metric")?,
             moment: matrix(&item(4)?, "moment")?,
@@ -124,8 +149,15 @@ impl Solution {
     /// Everything, with the plan written out.
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         (
-            self.numbers,
-            self.counts,
+            [
+                self.value,
+                self.lower_bound,
+                self.gap,
+                self.relative_gap,
+                self.transport_cost,
+                self.unregularized_value,
+            ],
+            (self.iterations, self.oracle_calls, self.shape),
             &self.status,
             self.metric.to_pyarray(py),
             self.moment.to_pyarray(py),
@@ -141,21 +173,6 @@ impl Solution {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let parts = slf.get().parts(slf.py())?;
         Ok((slf.get_type().into_any(), (parts,).into_pyobject(slf.py())?))
-    }
-
-    #[getter]
-    fn numbers(&self) -> [f64; 6] {
-        self.numbers
-    }
-
-    #[getter]
-    fn counts(&self) -> [usize; 4] {
-        self.counts
-    }
-
-    #[getter]
-    fn status(&self) -> &str {
-        &self.status
     }
 
     /// What it was solved on.
@@ -193,11 +210,11 @@ impl Solution {
 
     /// The plan, points × points.
     fn dense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        check_room::<f64>(self.counts[2].saturating_mul(self.counts[3]), "the plan")?;
+        check_room::<f64>(self.shape.0.saturating_mul(self.shape.1), "the plan")?;
         let plan = match &self.plan {
             Plan::Solved(solved) => run(py, |_| solved.dense_plan())?,
             Plan::Written(entries) => {
-                let mut plan = Array2::zeros((self.counts[2], self.counts[3]));
+                let mut plan = Array2::zeros(self.shape);
                 entries.iter().for_each(|entry| plan[[entry.row, entry.column]] += entry.mass);
                 plan
             }

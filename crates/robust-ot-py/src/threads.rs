@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use robust_ot::Interrupt;
+use robust_ot::solve::Interrupt;
 
 use crate::metric::argument;
 

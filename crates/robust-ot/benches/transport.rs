@@ -3,8 +3,10 @@
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
+use robust_ot::sets::Displacements;
+use robust_ot::solve::Interrupt;
 use robust_ot::transport::{NetworkSimplex, Sinkhorn};
-use robust_ot::{Displacements, Grouping, Interrupt, Measure};
+use robust_ot::{Grouping, Measure};
 
 /// Number of features.
 const D: usize = 30;

@@ -15,7 +15,7 @@ fn main() -> robust_ot::Result<()> {
     after.column_mut(2).mapv_inplace(|x| x + 1.0);
 
     let (before, after) = (Measure::uniform(before)?, Measure::uniform(after)?);
-    let settings = Settings { tol_gap_rel: 1e-6, ..Settings::default() };
+    let settings = Settings::default().with_tolerance(1e-6);
     let solution = Problem::new(&before, &after, MetricSet::P { k: 1 })?.solve(&settings)?;
 
     println!(

@@ -6,7 +6,8 @@ use ndarray::Array2;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use robust_ot::{Interrupt, Measure, MetricSet, Problem, Settings, solve_all};
+use robust_ot::solve::{Interrupt, PairSettings, solve_pairs};
+use robust_ot::{Grouping, Measure, MetricSet, Settings};
 
 const SAMPLES: usize = 5;
 
@@ -19,12 +20,18 @@ fn main() -> robust_ot::Result<()> {
     });
     let samples = samples.collect::<robust_ot::Result<Vec<_>>>()?;
     let pairs: Vec<(usize, usize)> = (0..SAMPLES).flat_map(|i| (0..i).map(move |j| (i, j))).collect();
-    let problems = pairs.iter().map(|&(i, j)| Problem::new(&samples[i], &samples[j], MetricSet::P { k: 1 }));
-    let problems = problems.collect::<robust_ot::Result<Vec<_>>>()?;
+    let measures: Vec<&Measure> = samples.iter().collect();
+    let (grouping, set, settings) = (Grouping::none(6), MetricSet::P { k: 1 }, Settings::default());
+    let wanted = PairSettings {
+        measures: &measures,
+        grouping: &grouping,
+        set: &set,
+        entropy: 0.0,
+        settings: &settings,
+    };
 
-    for (&(i, j), solution) in
-        pairs.iter().zip(solve_all(&problems, &Settings::default(), &Interrupt::default()))
-    {
+    let found = solve_pairs(&pairs, wanted, &Interrupt::default(), &|_| ());
+    for (&(i, j), solution) in pairs.iter().zip(found) {
         let solution = solution?;
         println!("{j} – {i}: {:8.4}, relative gap {:.1e}", solution.value, solution.relative_gap);
     }

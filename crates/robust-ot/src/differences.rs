@@ -5,12 +5,12 @@
 use ndarray::parallel::prelude::*;
 use ndarray::{Array2, Axis, Zip, s};
 
-use crate::displacement::{Displacements, by_slots, symmetrised};
+use crate::displacement::{Displacements, by_slots, symmetrized};
 use crate::linalg::product_into;
 use crate::transport::PlanEntry;
 
 /// Number of entries of a sparse plan whose displacements are formed at a time.
-const ENTRIES_A_BLOCK: usize = 256;
+const ENTRIES_PER_BLOCK: usize = 256;
 /// The largest number of multiplications for a cost matrix from differences: a few seconds of work.
 const LARGEST_WORK: f64 = 2e10;
 
@@ -21,8 +21,8 @@ impl Displacements {
         let width = source.ncols();
         let mut moment = Array2::zeros((groups, groups));
         let mut part = Array2::zeros((groups, groups));
-        let mut differences = Array2::zeros((plan.len().min(ENTRIES_A_BLOCK), width));
-        for block in plan.chunks(ENTRIES_A_BLOCK) {
+        let mut differences = Array2::zeros((plan.len().min(ENTRIES_PER_BLOCK), width));
+        for block in plan.chunks(ENTRIES_PER_BLOCK) {
             let mut differences = differences.slice_mut(s![..block.len(), ..]);
             for (mut difference, entry) in differences.outer_iter_mut().zip(block) {
                 let scale = entry.mass.sqrt();
@@ -33,7 +33,7 @@ impl Displacements {
             product_into(part.view_mut(), differences.t(), differences);
             moment += &part;
         }
-        symmetrised(moment)
+        symmetrized(moment)
     }
 
     /// Whether [`Displacements::cost_from_differences`] takes seconds rather than minutes.

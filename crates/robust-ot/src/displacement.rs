@@ -6,10 +6,10 @@
 use ndarray::{Array1, Array2, ArrayView2, Axis};
 
 use crate::error::{Error, Result};
+use crate::frame::Frame;
 use crate::grouping::Grouping;
 use crate::linalg::product;
 use crate::measure::Measure;
-use crate::robust::Frame;
 use crate::transport::CostFactors;
 
 /// Two point sets seen through their differences.
@@ -19,7 +19,8 @@ use crate::transport::CostFactors;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Displacements, Grouping, Measure};
+/// use robust_ot::sets::Displacements;
+/// use robust_ot::{Grouping, Measure};
 ///
 /// let source = Measure::uniform(array![[0.0, 0.0]])?;
 /// let target = Measure::uniform(array![[3.0, 4.0], [0.0, 1.0]])?;
@@ -52,8 +53,8 @@ impl Displacements {
             });
         }
         let mean = |measure: &Measure| weighted_sum(measure.points(), measure.weights());
-        let centre = (mean(source) + mean(target)) * 0.5;
-        let lay_out = |measure: &Measure| lay_out(measure.points(), &centre, grouping);
+        let center = (mean(source) + mean(target)) * 0.5;
+        let lay_out = |measure: &Measure| lay_out(measure.points(), &center, grouping);
         Ok(Self::from_layout(
             lay_out(source),
             lay_out(target),
@@ -76,7 +77,7 @@ impl Displacements {
         let source_mean = weighted_sum(&source, source_weights).insert_axis(Axis(0));
         let target_mean = weighted_sum(&target, target_weights).insert_axis(Axis(0));
         let cross = product(by_slots(source_mean.view(), groups).t(), by_slots(target_mean.view(), groups));
-        let independent = symmetrised(&shared - &cross - cross.t());
+        let independent = symmetrized(&shared - &cross - cross.t());
         let frame = Frame { shared, independent, dim: source.ncols() };
         Self { source, target, groups, frame }
     }
@@ -153,14 +154,14 @@ impl Displacements {
             + second_moment(&self.target, &columns, self.groups);
         let cross =
             product(by_slots(self.source.view(), self.groups).t(), by_slots(spread.view(), self.groups));
-        Ok(symmetrised(own - &cross - cross.t()))
+        Ok(symmetrized(own - &cross - cross.t()))
     }
 
     /// V of a plan with the correct marginals, from the rows of γT.
     pub(crate) fn moment_of_spread(&self, spread: &Array2<f64>) -> Array2<f64> {
         let cross =
             product(by_slots(self.source.view(), self.groups).t(), by_slots(spread.view(), self.groups));
-        symmetrised(&self.frame.shared - &cross - cross.t())
+        symmetrized(&self.frame.shared - &cross - cross.t())
     }
 
     /// V of the independent plan a bᵀ.
@@ -222,20 +223,20 @@ pub(crate) fn by_slots(points: ArrayView2<'_, f64>, groups: usize) -> ArrayView2
     points.into_shape_with_order((rows, groups)).expect("points are row-major, slots × groups wide")
 }
 
-pub(crate) fn lay_out(points: &Array2<f64>, centre: &Array1<f64>, grouping: &Grouping) -> Array2<f64> {
+pub(crate) fn lay_out(points: &Array2<f64>, center: &Array1<f64>, grouping: &Grouping) -> Array2<f64> {
     let mut laid = Array2::zeros((points.nrows(), grouping.slots() * grouping.groups()));
     let positions: Vec<usize> = (0..grouping.dim()).map(|feature| grouping.position(feature)).collect();
     // Row by row: with many features, the entries of a column are far apart in memory.
     for (mut laid, point) in laid.outer_iter_mut().zip(points.outer_iter()) {
         let laid = laid.as_slice_mut().expect("new arrays are row-major");
-        for ((&position, x), c) in positions.iter().zip(point).zip(centre) {
+        for ((&position, x), c) in positions.iter().zip(point).zip(center) {
             laid[position] = x - c;
         }
     }
     laid
 }
 
-pub(crate) fn symmetrised(a: Array2<f64>) -> Array2<f64> {
+pub(crate) fn symmetrized(a: Array2<f64>) -> Array2<f64> {
     let transposed = a.t().to_owned();
     (a + transposed) * 0.5
 }

@@ -8,7 +8,7 @@ use crate::grouping::Grouping;
 /// A rule that assigns features to groups.
 ///
 /// ```
-/// use robust_ot::GroupingRule;
+/// use robust_ot::sets::GroupingRule;
 ///
 /// let rule: GroupingRule = "interleaved".parse()?;
 /// assert_eq!(rule.group(5, Some(2), 0)?.assignment(), [0, 1, 0, 1, 0]);

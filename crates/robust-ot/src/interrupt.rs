@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Interrupt, Measure, MetricSet, Problem, Settings, Status};
+/// use robust_ot::solve::Interrupt;
+/// use robust_ot::{Measure, MetricSet, Problem, Settings, Status};
 ///
 /// let interrupt = Interrupt::default();
 /// interrupt.raise(); // usually from a signal handler or another thread
 /// let cloud = Measure::uniform(array![[0.0, 1.0], [2.0, 0.0]])?;
 /// let other = Measure::uniform(array![[1.0, 1.0], [0.0, 0.5]])?;
 /// let solution = Problem::new(&cloud, &other, MetricSet::P { k: 1 })?
-///     .solve_until(&Settings::default(), &interrupt)?;
+///     .solve_with(&Settings::default(), SolveOptions { interrupt: Some(&interrupt), ..Default::default() })?;
 /// assert_eq!(solution.status, Status::Interrupted);
 /// # Ok::<(), robust_ot::Error>(())
 /// ```

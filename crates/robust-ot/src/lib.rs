@@ -35,6 +35,7 @@
 mod differences;
 mod displacement;
 mod error;
+mod frame;
 mod grouping;
 mod grouping_rule;
 mod interrupt;
@@ -50,24 +51,43 @@ mod robust;
 mod testing;
 pub mod transport;
 
-pub use crate::displacement::Displacements;
 pub use crate::error::{Error, Result};
 pub use crate::grouping::Grouping;
-pub use crate::grouping_rule::GroupingRule;
-pub use crate::interrupt::Interrupt;
 /// The loops themselves, for `benches/`; not part of the interface.
 #[doc(hidden)]
 pub use crate::kernels::sealed::Kernels;
 #[doc(hidden)]
 pub use crate::measure::LARGEST_COORDINATE;
 pub use crate::measure::Measure;
-pub use crate::metric::{MetricFamily, MetricSet, Prior, SetParameters, WorstCase};
-pub use crate::robust::{
-    Corpus, EntropicAnswer, EntropicOracle, EntropicTask, Means, Oracle, PairAnswers, PairDistance,
-    PairOracle, PairRound, PairSettings, Problem, Screen, Settings, Solution, Solver, Status, Step, Storage,
-    Workspace, solve_all, solve_pairs,
-};
-pub use crate::transport::PlanEntry;
+pub use crate::metric::MetricSet;
+pub use crate::robust::{Problem, Settings, Solution, Status};
+
+/// Metric sets by name and by value: families, their parameters, worst cases, groups of features.
+pub mod sets {
+    pub use crate::displacement::Displacements;
+    pub use crate::grouping_rule::GroupingRule;
+    pub use crate::metric::{MetricFamily, Prior, SetParameters, WorstCase};
+}
+
+/// How a solve runs: step rules, interrupts, buffers, many pairs at once.
+pub mod solve {
+    pub use crate::interrupt::Interrupt;
+    pub use crate::robust::{
+        LinearOracle, PairDistance, PairSettings, SolveOptions, Step, StepRule, Storage, Workspace,
+        solve_pairs,
+    };
+}
+
+/// The interface to another device, which solves the plain entropic problems.
+pub mod device {
+    pub use crate::robust::{Corpus, PairAnswers, PairOracle, PairRound, solve_pairs_on};
+    pub use crate::transport::{EntropicAnswer, EntropicOracle, EntropicTask};
+}
+
+/// Lower bounds on distances, without solving.
+pub mod bounds {
+    pub use crate::robust::{Corpus, Means, Screen};
+}
 
 /// The examples of the README compile and run.
 #[cfg(doctest)]

@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 use crate::kernels::Real;
 
 /// Number of rows that one task of a parallel product computes.
-const ROWS_A_BLOCK: usize = 64;
+const ROWS_PER_BLOCK: usize = 64;
 
 /// AB, row-major.
 pub fn product<T: Real>(a: ArrayView2<T>, b: ArrayView2<T>) -> Array2<T> {
     let mut out = Array2::from_elem((a.nrows(), b.ncols()), T::default());
-    let blocks = out.axis_chunks_iter_mut(Axis(0), ROWS_A_BLOCK).into_par_iter();
-    blocks.zip(a.axis_chunks_iter(Axis(0), ROWS_A_BLOCK)).for_each(|(out, a)| product_into(out, a, b));
+    let blocks = out.axis_chunks_iter_mut(Axis(0), ROWS_PER_BLOCK).into_par_iter();
+    blocks.zip(a.axis_chunks_iter(Axis(0), ROWS_PER_BLOCK)).for_each(|(out, a)| product_into(out, a, b));
     out
 }
 
@@ -33,21 +33,21 @@ pub fn product_blocks<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: A
     let (rows, columns) = out.dim();
     let out = out.as_slice_mut().expect("products are written to row-major blocks");
     let out = MatMut::from_row_major_slice_mut(out, rows, columns);
-    with_mat(a, |a| with_mat(b, |b| share_out(out, a, b)));
+    with_mat(a, |a| with_mat(b, |b| multiply_blocks(out, a, b)));
 }
 
-fn share_out<T: Real>(out: MatMut<T>, a: MatRef<T>, b: MatRef<T>) {
+fn multiply_blocks<T: Real>(out: MatMut<T>, a: MatRef<T>, b: MatRef<T>) {
     let (rows, columns) = out.shape();
     if columns > BLOCK.1 {
         let middle = columns.div_ceil(BLOCK.1) / 2 * BLOCK.1;
         let (left, right) = out.split_at_col_mut(middle);
         let (b_left, b_right) = b.split_at_col(middle);
-        rayon::join(|| share_out(left, a, b_left), || share_out(right, a, b_right));
+        rayon::join(|| multiply_blocks(left, a, b_left), || multiply_blocks(right, a, b_right));
     } else if rows > BLOCK.0 {
         let middle = rows.div_ceil(BLOCK.0) / 2 * BLOCK.0;
         let (top, bottom) = out.split_at_row_mut(middle);
         let (a_top, a_bottom) = a.split_at_row(middle);
-        rayon::join(|| share_out(top, a_top, b), || share_out(bottom, a_bottom, b));
+        rayon::join(|| multiply_blocks(top, a_top, b), || multiply_blocks(bottom, a_bottom, b));
     } else {
         matmul(out, Accum::Replace, a, b, T::nearest(1.0), Par::Seq);
     }
@@ -119,7 +119,7 @@ pub struct Eigen {
 
 /// Reusable workspace for decompositions, of any size.
 #[derive(Default)]
-pub(crate) struct EigenRoom {
+pub(crate) struct EigenWorkspace {
     memory: Option<MemBuffer>,
     scaled: Array2<f64>,
 }
@@ -131,7 +131,7 @@ impl Eigen {
     /// When the decomposition does not converge.
     pub fn new(a: &Array2<f64>) -> Result<Self> {
         let mut eigen = Self::zeros(a.nrows());
-        eigen.decompose(a, &mut EigenRoom::default())?;
+        eigen.decompose(a, &mut EigenWorkspace::default())?;
         Ok(eigen)
     }
 
@@ -141,14 +141,14 @@ impl Eigen {
     }
 
     /// Decomposes another symmetric matrix of the same size.
-    pub(crate) fn decompose(&mut self, a: &Array2<f64>, room: &mut EigenRoom) -> Result<()> {
+    pub(crate) fn decompose(&mut self, a: &Array2<f64>, workspace: &mut EigenWorkspace) -> Result<()> {
         let n = a.nrows();
         let request =
             self_adjoint_evd_scratch::<f64>(n, ComputeEigenvectors::Yes, Par::Seq, faer::Spec::default());
-        if room.memory.as_ref().is_none_or(|memory| memory.len() < request.size_bytes()) {
-            room.memory = Some(MemBuffer::new(request));
+        if workspace.memory.as_ref().is_none_or(|memory| memory.len() < request.size_bytes()) {
+            workspace.memory = Some(MemBuffer::new(request));
         }
-        let memory = room.memory.as_mut().expect("allocated above");
+        let memory = workspace.memory.as_mut().expect("allocated above");
         let values = self.values.as_slice_mut().expect("vectors are contiguous");
         let vectors = self.vectors.as_slice_memory_order_mut().expect("column-major");
         with_mat(a.view(), |a| {
@@ -168,24 +168,24 @@ impl Eigen {
     pub(crate) fn reassemble_into(
         &self,
         out: &mut Array2<f64>,
-        room: &mut EigenRoom,
+        workspace: &mut EigenWorkspace,
         f: impl Fn(usize, f64) -> f64,
     ) {
-        if room.scaled.dim() != self.vectors.dim() {
-            room.scaled.clone_from(&self.vectors);
+        if workspace.scaled.dim() != self.vectors.dim() {
+            workspace.scaled.clone_from(&self.vectors);
         }
-        let columns = room.scaled.columns_mut().into_iter().zip(self.vectors.columns());
+        let columns = workspace.scaled.columns_mut().into_iter().zip(self.vectors.columns());
         for (i, (mut scaled, column)) in columns.enumerate() {
             let factor = f(i, self.values[i]);
             scaled.zip_mut_with(&column, |out, x| *out = x * factor);
         }
-        product_into(out.view_mut(), room.scaled.view(), self.vectors.t());
+        product_into(out.view_mut(), workspace.scaled.view(), self.vectors.t());
     }
 
     /// Q diag(f(w)) Qᵀ.
     pub(crate) fn reassemble(&self, values: &Array1<f64>) -> Array2<f64> {
         let mut out = Array2::zeros(self.vectors.dim());
-        self.reassemble_into(&mut out, &mut EigenRoom::default(), |i, _| values[i]);
+        self.reassemble_into(&mut out, &mut EigenWorkspace::default(), |i, _| values[i]);
         out
     }
 

@@ -49,8 +49,8 @@ impl Measure {
         }
         // Weights that are already normalized stay unchanged, to the last bit. A subnormal sum has no accurate
         // reciprocal, so divide each weight.
-        let normalised = (mass - 1.0).abs() <= f64::EPSILON * weights.len() as f64;
-        let weights = if normalised { weights } else { weights.mapv_into(|w| w / mass) };
+        let normalized = (mass - 1.0).abs() <= f64::EPSILON * weights.len() as f64;
+        let weights = if normalized { weights } else { weights.mapv_into(|w| w / mass) };
         let points =
             if points.is_standard_layout() { points } else { points.as_standard_layout().into_owned() };
         Ok(Self { points, weights, mass })
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn normalises_subnormal_weights_without_losing_mass() {
+    fn normalizes_subnormal_weights_without_losing_mass() {
         let measure = Measure::new(array![[0.0], [1.0]], array![1e-310, 3e-310]).unwrap();
         assert!((measure.weights().sum() - 1.0).abs() < 1e-15);
         assert!((measure.weights()[1] - 0.75).abs() < 1e-12);

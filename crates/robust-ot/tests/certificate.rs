@@ -6,13 +6,14 @@ use approx::assert_abs_diff_eq;
 use common::{measure, sets};
 use ndarray::{Array2, Axis, array};
 use proptest::prelude::*;
-use robust_ot::{
-    Corpus, Displacements, Grouping, Interrupt, Means, Measure, MetricSet, Oracle, Problem, Screen, Settings,
-    Solution, Solver, Status,
-};
+use robust_ot::bounds::{Means, Screen};
+use robust_ot::device::Corpus;
+use robust_ot::sets::Displacements;
+use robust_ot::solve::{Interrupt, LinearOracle, SolveOptions, StepRule};
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings, Solution, Status};
 
 fn accurate(problem: &Problem) -> Solution {
-    problem.solve(&Settings { tol_gap_rel: 1e-7, ..Settings::default() }).unwrap()
+    problem.solve(&Settings::default().with_tolerance(1e-7)).unwrap()
 }
 
 /// Asserts that the plan is feasible, and that value, moment, metric and costs are those of that plan.
@@ -29,12 +30,12 @@ fn assert_consistent(solution: &Solution, source: &Measure, target: &Measure, se
     let worst = set.worst_case(&solution.moment).unwrap();
     assert_abs_diff_eq!(
         worst.value,
-        solution.unregularised_value,
+        solution.unregularized_value,
         epsilon = 1e-8 * (1.0 + worst.value.abs())
     );
     let omega: f64 = plan.iter().filter(|x| **x > 0.0).map(|x| x * x.ln()).sum();
     // Mixing plans only lowers Σ γ ln γ below the reported bound.
-    assert!(solution.unregularised_value + entropy * omega <= solution.value + 1e-9);
+    assert!(solution.unregularized_value + entropy * omega <= solution.value + 1e-9);
     let transport = (&maps.cost(&solution.metric).unwrap() * &plan).sum();
     assert_abs_diff_eq!(transport, solution.transport_cost, epsilon = 1e-9 * (1.0 + transport.abs()));
 }
@@ -51,9 +52,9 @@ proptest! {
         for set in sets(d) {
             let problem = Problem::new(&source, &target, set.clone()).unwrap().with_entropy(entropy).unwrap();
             let best = accurate(&problem);
-            for solver in [Solver::Classic, Solver::LineSearch, Solver::Corrective] {
+            for solver in [StepRule::Classic, StepRule::LineSearch, StepRule::Corrective] {
                 for max_iterations in [1, 2, 7] {
-                    let settings = Settings { solver, tol_gap_rel: 0.0, max_iterations, ..Settings::default() };
+                    let settings = Settings::default().with_step_rule(solver).with_tolerance(0.0).with_max_iterations(max_iterations);
                     let rough = problem.solve(&settings).unwrap();
                     prop_assert!(rough.iterations <= max_iterations);
                     prop_assert!(rough.lower_bound <= best.value + 1e-11, "{set} {solver}: {} > {}", rough.lower_bound, best.value);
@@ -72,7 +73,7 @@ proptest! {
         let (source, target) = (measure(m, d, seed), measure(n, d, seed + 1));
         for set in sets(d) {
             let problem = Problem::new(&source, &target, set.clone()).unwrap().with_entropy(entropy).unwrap();
-            let solution = problem.solve(&Settings { tol_gap_rel: 1e-5, ..Settings::default() }).unwrap();
+            let solution = problem.solve(&Settings::default().with_tolerance(1e-5)).unwrap();
             prop_assert_eq!(solution.status, Status::Converged, "{} gap {}", set, solution.relative_gap);
             prop_assert!(solution.relative_gap <= 1e-5);
         }
@@ -83,7 +84,7 @@ proptest! {
 fn the_history_closes_in_on_the_answer() {
     let (source, target) = (measure(20, 4, 1), measure(25, 4, 2));
     let problem = Problem::new(&source, &target, MetricSet::P { k: 1 }).unwrap();
-    let solution = problem.solve(&Settings { tol_gap_rel: 1e-8, ..Settings::default() }).unwrap();
+    let solution = problem.solve(&Settings::default().with_tolerance(1e-8)).unwrap();
     assert_eq!(solution.history.len(), solution.iterations);
     for pair in solution.history.windows(2) {
         assert!(pair[1].value <= pair[0].value + 1e-12, "corrective steps never increase the value");
@@ -98,7 +99,7 @@ fn an_iteration_limit_is_a_status_with_its_gap() {
     let (source, target) = (measure(30, 6, 3), measure(30, 6, 4));
     let problem = Problem::new(&source, &target, MetricSet::P { k: 2 }).unwrap();
     let settings =
-        Settings { solver: Solver::Classic, tol_gap_rel: 1e-12, max_iterations: 5, ..Settings::default() };
+        Settings::default().with_step_rule(StepRule::Classic).with_tolerance(1e-12).with_max_iterations(5);
     let solution = problem.solve(&settings).unwrap();
     assert_eq!(solution.status, Status::MaxIterations);
     assert!(solution.gap > 0.0 && solution.oracle_calls == 5);
@@ -112,7 +113,12 @@ fn an_interrupt_leaves_a_sound_bracket() {
     for entropy in [0.0, 1e-3] {
         let problem =
             Problem::new(&source, &target, MetricSet::P { k: 1 }).unwrap().with_entropy(entropy).unwrap();
-        let stopped = problem.solve_until(&Settings::default(), &interrupt).unwrap();
+        let stopped = problem
+            .solve_with(
+                &Settings::default(),
+                SolveOptions { interrupt: Some(&interrupt), ..Default::default() },
+            )
+            .unwrap();
         let best = accurate(&problem);
         assert_eq!(stopped.status, Status::Interrupted);
         assert!(stopped.lower_bound <= best.value && stopped.value >= best.lower_bound);
@@ -124,9 +130,9 @@ fn settings_out_of_range_are_refused() {
     let cloud = measure(3, 2, 1);
     let problem = Problem::new(&cloud, &cloud, MetricSet::W2).unwrap();
     for settings in [
-        Settings { tol_gap_rel: -1.0, ..Settings::default() },
-        Settings { tol_gap_rel: f64::NAN, ..Settings::default() },
-        Settings { max_iterations: 0, ..Settings::default() },
+        Settings::default().with_tolerance(-1.0),
+        Settings::default().with_tolerance(f64::NAN),
+        Settings::default().with_max_iterations(0),
     ] {
         assert!(problem.solve(&settings).is_err());
     }
@@ -201,7 +207,7 @@ proptest! {
             // Vertices for random costs, and their mixtures with earlier plans.
             let cost = Array2::from_shape_fn((m, n), |(i, j)| ((seed + turn) as f64 + (i * 7 + j * 13) as f64).sin());
             let weights = (source.weights().to_vec(), target.weights().to_vec());
-            let mut oracle = Oracle::new(&weights.0, &weights.1, 0.0).unwrap();
+            let mut oracle = LinearOracle::new(&weights.0, &weights.1, 0.0).unwrap();
             let mut plan = Array2::zeros((m, n));
             for e in oracle.solve(&cost, &Interrupt::default()).unwrap() {
                 plan[[e.row, e.column]] += e.mass;

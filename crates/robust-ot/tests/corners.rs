@@ -20,7 +20,7 @@ fn clouds(seed: u64) -> (Measure, Measure) {
 }
 
 fn solve(problem: &Problem, tol_gap_rel: f64) -> Solution {
-    problem.solve(&Settings { tol_gap_rel, ..Settings::default() }).unwrap()
+    problem.solve(&Settings::default().with_tolerance(tol_gap_rel)).unwrap()
 }
 
 #[test]

@@ -4,10 +4,11 @@ use ndarray::{Array1, Array2, Axis, array};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use robust_ot::{
-    Corpus, EntropicAnswer, EntropicOracle, EntropicTask, Grouping, Interrupt, Measure, MetricSet,
-    PairAnswers, PairOracle, PairRound, PairSettings, Problem, Result, Settings, Status, solve_pairs,
+use robust_ot::device::{
+    Corpus, EntropicAnswer, EntropicOracle, EntropicTask, PairAnswers, PairOracle, PairRound, solve_pairs_on,
 };
+use robust_ot::solve::{Interrupt, PairSettings, SolveOptions};
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Result, Settings, Status};
 
 /// An oracle that stops after a fixed number of Sinkhorn sweeps, in double precision.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ struct Rough {
 /// f and the plan for g: row sums are exact.
 fn plan_of(task: &EntropicTask, g: &Array1<f64>) -> (Array1<f64>, Array2<f64>) {
     let EntropicTask {
-        source_weights: a, target_weights: b, x, y, alpha, beta, regularisation: lambda, ..
+        source_weights: a, target_weights: b, x, y, alpha, beta, regularization: lambda, ..
     } = *task;
     let cost = |i: usize, j: usize| alpha[i] + beta[j] - 2.0 * x.row(i).dot(&y.row(j));
     let f: Array1<f64> = (0..a.len())
@@ -41,7 +42,7 @@ impl EntropicOracle for Rough {
         for _ in 0..self.sweeps {
             let columns = plan_of(task, &g).1.sum_axis(Axis(0));
             for j in (0..b.len()).filter(|&j| b[j] > 0.0) {
-                g[j] += task.regularisation * (b[j] / columns[j]).ln();
+                g[j] += task.regularization * (b[j] / columns[j]).ln();
             }
         }
         let (f, mut plan) = plan_of(task, &g);
@@ -92,7 +93,7 @@ impl PairOracle for RoughPairs<'_> {
                 y: t,
                 alpha: &lengths(s),
                 beta: &lengths(t),
-                regularisation: round.regularisation,
+                regularization: round.regularization,
                 tolerance: round.tolerances[at],
                 interrupt: &Interrupt::default(),
             };
@@ -112,7 +113,7 @@ impl PairOracle for RoughPairs<'_> {
             found.entropies.push(plan.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum());
             let terms = |weights: &Array1<f64>, potential: &Array1<f64>| -> Vec<f64> {
                 let positive = weights.iter().zip(potential).filter(|(w, _)| **w > 0.0);
-                positive.map(|(w, f)| w * (f + round.regularisation * w.ln())).collect()
+                positive.map(|(w, f)| w * (f + round.regularization * w.ln())).collect()
             };
             let terms = [terms(a, &answer.f), terms(b, &answer.g)].concat();
             found.duals.push(terms.iter().sum());
@@ -147,9 +148,9 @@ proptest! {
         let set = sets()[which].clone();
         let problem = Problem::grouped(&source, &target, set, &Grouping::contiguous(6, 3).unwrap()).unwrap();
         let problem = problem.with_entropy(0.2).unwrap();
-        let exact = problem.solve(&Settings { tol_gap_rel: 1e-7, ..Settings::default() }).unwrap();
-        let settings = Settings { max_iterations: 5, ..Settings::default() };
-        let rough = problem.solve_on(Box::new(Rough { sweeps }), &settings, &Interrupt::default()).unwrap();
+        let exact = problem.solve(&Settings::default().with_tolerance(1e-7)).unwrap();
+        let settings = Settings::default().with_max_iterations(5);
+        let rough = problem.solve_with(&settings, SolveOptions { device: Some(Box::new(Rough { sweeps })), ..Default::default() }).unwrap();
         prop_assert!(rough.lower_bound <= exact.value && exact.lower_bound <= rough.value,
             "[{}, {}] and [{}, {}]", rough.lower_bound, rough.value, exact.lower_bound, exact.value);
     }
@@ -162,7 +163,9 @@ fn an_oracle_that_converges_finds_what_the_processor_finds() {
         let problem = Problem::new(&source, &target, set.clone()).unwrap().with_entropy(0.3).unwrap();
         let wanted = problem.solve(&Settings::default()).unwrap();
         let oracle = Box::new(Rough { sweeps: 300 });
-        let found = problem.solve_on(oracle, &Settings::default(), &Interrupt::default()).unwrap();
+        let found = problem
+            .solve_with(&Settings::default(), SolveOptions { device: Some(oracle), ..Default::default() })
+            .unwrap();
         assert_eq!(found.status, Status::Converged, "{set:?}");
         assert!((found.value - wanted.value).abs() <= 1e-4 * (found.transport_cost + wanted.transport_cost));
     }
@@ -178,10 +181,16 @@ fn pairs_of_a_corpus_are_bracketed_one_by_one() {
     for set in sets() {
         for sweeps in [1, 1000] {
             let settings = Settings::default();
-            let wanted = PairSettings { measures: &all, set: &set, entropy: 0.5, settings: &settings };
+            let wanted = PairSettings {
+                measures: &all,
+                grouping: corpus.grouping(),
+                set: &set,
+                entropy: 0.5,
+                settings: &settings,
+            };
             let mut oracle = RoughPairs { corpus: &corpus, sweeps };
             let found =
-                solve_pairs(&corpus, &pairs, wanted, &mut oracle, &Interrupt::default(), &|_| ()).unwrap();
+                solve_pairs_on(&mut oracle, &corpus, &pairs, wanted, &Interrupt::default(), &|_| ()).unwrap();
             for (&(i, j), found) in pairs.iter().zip(found) {
                 let found = found.unwrap();
                 let problem = Problem::grouped(&measures[i], &measures[j], set.clone(), &grouping).unwrap();
@@ -193,7 +202,7 @@ fn pairs_of_a_corpus_are_bracketed_one_by_one() {
                 assert!(found.lower_bound <= exact.value && exact.lower_bound <= found.value, "{what}");
                 // The CPU finishes the pairs for which one sweep is not enough.
                 assert_eq!(found.status, Status::Converged, "{what}");
-                assert!(sweeps == 1 || i == j || !found.by_processor, "{what}");
+                assert!(sweeps == 1 || i == j || !found.on_cpu, "{what}");
             }
         }
     }
@@ -206,12 +215,19 @@ fn pairs_left_to_the_processor_have_all_their_digits() {
     let measures = near.map(|points| Measure::uniform(points).unwrap());
     let (all, settings) = (measures.each_ref(), Settings::default());
     let corpus = Corpus::new(&all, &Grouping::none(1)).unwrap();
-    let wanted = PairSettings { measures: &all, set: &MetricSet::W2, entropy: 0.1, settings: &settings };
+    let wanted = PairSettings {
+        measures: &all,
+        grouping: corpus.grouping(),
+        set: &MetricSet::W2,
+        entropy: 0.1,
+        settings: &settings,
+    };
     let mut oracle = RoughPairs { corpus: &corpus, sweeps: 1000 };
-    let found = solve_pairs(&corpus, &[(0, 1)], wanted, &mut oracle, &Interrupt::default(), &|_| ()).unwrap();
+    let found =
+        solve_pairs_on(&mut oracle, &corpus, &[(0, 1)], wanted, &Interrupt::default(), &|_| ()).unwrap();
     let found = found[0].as_ref().unwrap();
     let exact = Problem::new(all[0], all[1], MetricSet::W2).unwrap().with_entropy(0.1).unwrap();
-    let exact = exact.solve(&Settings { tol_gap_rel: 1e-9, ..Settings::default() }).unwrap();
+    let exact = exact.solve(&Settings::default().with_tolerance(1e-9)).unwrap();
     assert!(
         found.lower_bound <= exact.value && exact.lower_bound <= found.value,
         "{found:?}, {}",
@@ -229,9 +245,15 @@ fn pairs_that_do_not_fit_are_refused() {
         (&all[..], 0.0, "entropy must be positive"),
         (&all[..1], 0.1, "measures must be the 2 measures of the corpus"),
     ] {
-        let wanted = PairSettings { measures, set: &MetricSet::W2, entropy, settings: &settings };
+        let wanted = PairSettings {
+            measures,
+            grouping: corpus.grouping(),
+            set: &MetricSet::W2,
+            entropy,
+            settings: &settings,
+        };
         let mut oracle = RoughPairs { corpus: &corpus, sweeps: 1 };
-        let refused = solve_pairs(&corpus, &[(0, 1)], wanted, &mut oracle, &Interrupt::default(), &|_| ());
+        let refused = solve_pairs_on(&mut oracle, &corpus, &[(0, 1)], wanted, &Interrupt::default(), &|_| ());
         assert!(refused.unwrap_err().to_string().contains(told), "{told}");
     }
 }

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
-use robust_ot::{Displacements, Error, Grouping, Measure, MetricSet, Problem, Settings};
+use robust_ot::sets::Displacements;
+use robust_ot::{Error, Grouping, Measure, MetricSet, Problem, Settings};
 
 /// The number of labels.
 const L: usize = 7;
@@ -58,7 +59,7 @@ fn converged_losses_are_the_robust_distances() {
                 let target = Measure::uniform(vectors.select(Axis(0), labels)).unwrap();
                 let problem = Problem::grouped(&source, &target, set.clone(), &grouping).unwrap();
                 let problem = problem.with_entropy(0.05).unwrap();
-                let settings = Settings { tol_gap_rel: 1e-7, ..Settings::default() };
+                let settings = Settings::default().with_tolerance(1e-7);
                 let solution = problem.solve(&settings).unwrap();
                 // Sets with corners make Frank-Wolfe slow; their losses come close from above.
                 let corners =
@@ -164,8 +165,8 @@ fn one_label_has_its_closed_form() {
                 max_relative = 1e-9
             );
             let slopes = maps.cost(&worst.metric).unwrap().column(0).to_owned() + &(&logs.row(row) * entropy);
-            let centred = &slopes - slopes.mean().unwrap();
-            assert_abs_diff_eq!(found.gradients.row(row).to_owned(), centred, epsilon = 1e-6);
+            let centered = &slopes - slopes.mean().unwrap();
+            assert_abs_diff_eq!(found.gradients.row(row).to_owned(), centered, epsilon = 1e-6);
         }
     }
 }

@@ -24,7 +24,7 @@ fn measured() -> Vec<(usize, MetricSet, usize)> {
 
 #[test]
 fn corrective_steps_need_at_most_twice_the_calls_of_the_prototype() {
-    let settings = Settings { tol_gap_rel: 1e-6, ..Settings::default() };
+    let settings = Settings::default().with_tolerance(1e-6);
     for seed in 0..DRAWS {
         let (source, target) = stretched_clouds(150, 60, seed);
         for (groups, set, calls) in measured() {

@@ -1,7 +1,8 @@
 //! Compares values with an independent convex solver (`tools/make_references.py`): every metric set, exact and entropic.
 
 use ndarray::{Array1, Array2};
-use robust_ot::{Grouping, Measure, MetricSet, Prior, Problem, Settings};
+use robust_ot::sets::Prior;
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -65,7 +66,7 @@ impl Case {
 fn every_metric_set_agrees_with_an_independent_convex_solver() {
     let cases: Vec<Case> = serde_json::from_str(include_str!("data/references.json")).unwrap();
     assert!(cases.len() >= 24);
-    let settings = Settings { tol_gap_rel: 1e-8, max_iterations: 5000, ..Settings::default() };
+    let settings = Settings::default().with_tolerance(1e-8).with_max_iterations(5000);
     for case in cases {
         let solution = case.problem().solve(&settings).unwrap();
         let Case { name, value, .. } = &case;

@@ -4,9 +4,8 @@ mod common;
 
 use common::{measure, sets, stretched_clouds};
 use ndarray::Axis;
-use robust_ot::{
-    Grouping, Interrupt, Measure, MetricSet, Problem, Settings, Status, Storage, Workspace, solve_all,
-};
+use robust_ot::solve::{Interrupt, PairSettings, SolveOptions, Storage, Workspace, solve_pairs};
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings, Status};
 
 #[test]
 fn every_storage_brackets_the_same_optimum() {
@@ -15,7 +14,7 @@ fn every_storage_brackets_the_same_optimum() {
         for set in sets(4) {
             let problem = Problem::new(&source, &target, set.clone()).unwrap().with_entropy(entropy).unwrap();
             let solve = |memory| {
-                let settings = Settings { tol_gap_rel: 1e-6, memory, ..Settings::default() };
+                let settings = Settings::default().with_tolerance(1e-6).with_memory(memory);
                 problem.solve(&settings).unwrap()
             };
             let stored = solve(usize::MAX);
@@ -38,26 +37,55 @@ fn every_storage_brackets_the_same_optimum() {
 fn many_problems_at_once_give_the_answers_of_one_at_a_time() {
     // Sizes go up and down, so that buffers are reused by smaller and by larger problems.
     let sizes = [(12, 9), (3, 4), (30, 25), (1, 1), (8, 40)];
-    let problems: Vec<_> = sizes
-        .iter()
-        .enumerate()
-        .flat_map(|(i, &(m, n))| [(i, m, n, 0.0), (i, m, n, 0.02)])
-        .map(|(i, m, n, entropy)| {
-            let (source, target) = (measure(m, 6, i as u64), measure(n, 6, 100 + i as u64));
-            let grouping = Grouping::contiguous(6, 3).unwrap();
-            let problem = Problem::grouped(&source, &target, MetricSet::P { k: 1 }, &grouping).unwrap();
-            problem.with_entropy(entropy).unwrap()
-        })
+    let measures: Vec<Measure> = (sizes.iter().enumerate())
+        .flat_map(|(i, &(m, n))| [measure(m, 6, i as u64), measure(n, 6, 100 + i as u64)])
         .collect();
-    let settings = Settings::default();
-    let mut room = Workspace::default();
-    for (problem, together) in problems.iter().zip(solve_all(&problems, &settings, &Interrupt::default())) {
-        let (alone, together) = (problem.solve(&settings).unwrap(), together.unwrap());
-        let shared = problem.solve_in(&mut room, &settings, &Interrupt::default()).unwrap();
-        assert_eq!(alone.value.to_bits(), together.value.to_bits());
-        assert_eq!(alone.value.to_bits(), shared.value.to_bits());
-        assert_eq!(alone.plan(), together.plan());
+    let measures: Vec<&Measure> = measures.iter().collect();
+    let pairs: Vec<(usize, usize)> = (0..sizes.len()).map(|i| (2 * i, 2 * i + 1)).collect();
+    let (grouping, set, settings) =
+        (Grouping::contiguous(6, 3).unwrap(), MetricSet::P { k: 1 }, Settings::default());
+    let mut workspace = Workspace::default();
+    for entropy in [0.0, 0.02] {
+        let wanted = PairSettings {
+            measures: &measures,
+            grouping: &grouping,
+            set: &set,
+            entropy,
+            settings: &settings,
+        };
+        let together = solve_pairs(&pairs, wanted, &Interrupt::default(), &|_| ());
+        for (&(i, j), together) in pairs.iter().zip(together) {
+            let problem = Problem::grouped(measures[i], measures[j], set.clone(), &grouping).unwrap();
+            let problem = problem.with_entropy(entropy).unwrap();
+            let (alone, together) = (problem.solve(&settings).unwrap(), together.unwrap());
+            let options = SolveOptions { workspace: Some(&mut workspace), ..Default::default() };
+            let shared = problem.solve_with(&settings, options).unwrap();
+            assert_eq!(alone.value.to_bits(), together.value.to_bits());
+            assert_eq!(alone.lower_bound.to_bits(), together.lower_bound.to_bits());
+            assert_eq!(alone.value.to_bits(), shared.value.to_bits());
+            assert_eq!(alone.plan(), shared.plan());
+        }
     }
+}
+
+#[test]
+fn an_interrupt_leaves_pairs_without_bounds() {
+    let (source, target) = (measure(5, 3, 0), measure(4, 3, 1));
+    let measures = [&source, &target];
+    let (grouping, set, settings) = (Grouping::none(3), MetricSet::W2, Settings::default());
+    let wanted = PairSettings {
+        measures: &measures,
+        grouping: &grouping,
+        set: &set,
+        entropy: 0.0,
+        settings: &settings,
+    };
+    let interrupt = Interrupt::default();
+    interrupt.raise();
+    let found = solve_pairs(&[(0, 1)], wanted, &interrupt, &|_| ());
+    let found = found[0].as_ref().unwrap();
+    assert_eq!(found.status, Status::Interrupted);
+    assert_eq!((found.lower_bound, found.value), (f64::NEG_INFINITY, f64::INFINITY));
 }
 
 #[test]
@@ -67,7 +95,7 @@ fn the_number_of_threads_does_not_change_a_bit() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let problem =
             Problem::new(&source, &target, MetricSet::P { k: 1 }).unwrap().with_entropy(entropy).unwrap();
-        let settings = Settings { memory, ..Settings::default() };
+        let settings = Settings::default().with_memory(memory);
         let solution = pool.install(|| problem.solve(&settings)).unwrap();
         (solution.value.to_bits(), solution.lower_bound.to_bits())
     };
@@ -89,12 +117,12 @@ fn far_clusters_keep_their_marginals_however_costs_are_formed() {
     let (source, target) = (cloud(1), cloud(2));
     let problem = Problem::new(&source, &target, MetricSet::W2).unwrap().with_entropy(1.0).unwrap();
     let solve =
-        |memory| problem.solve(&Settings { tol_gap_rel: 1e-6, memory, ..Settings::default() }).unwrap();
+        |memory| problem.solve(&Settings::default().with_tolerance(1e-6).with_memory(memory)).unwrap();
     let stored = solve(usize::MAX);
     for memory in [usize::MAX, 33 * 33 * 4, 0] {
         let solution = solve(memory);
         assert!(solution.lower_bound <= stored.value && stored.lower_bound <= solution.value, "{memory}");
-        assert!(solution.unregularised_value >= 0.0);
+        assert!(solution.unregularized_value >= 0.0);
         let plan = solution.dense_plan();
         for (sums, weights) in [(plan.sum_axis(Axis(1)), &source), (plan.sum_axis(Axis(0)), &target)] {
             sums.iter()

@@ -6,13 +6,14 @@ use approx::{assert_abs_diff_eq, assert_relative_eq};
 use common::{measure, sets};
 use ndarray::{Array1, Array2, Axis, array, concatenate};
 use proptest::prelude::*;
-use robust_ot::{Error, Grouping, Measure, MetricSet, Prior, Problem, Settings, Solution, Status};
+use robust_ot::sets::Prior;
+use robust_ot::{Error, Grouping, Measure, MetricSet, Problem, Settings, Solution, Status};
 
 /// The relative gap of all solves.
 const TOL: f64 = 1e-6;
 
 fn solve_grouped(source: &Measure, target: &Measure, set: MetricSet, grouping: &Grouping) -> Solution {
-    let settings = Settings { tol_gap_rel: TOL, ..Settings::default() };
+    let settings = Settings::default().with_tolerance(TOL);
     Problem::grouped(source, target, set, grouping).unwrap().solve(&settings).unwrap()
 }
 

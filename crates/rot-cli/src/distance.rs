@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use robust_ot::{Grouping, Settings, Solution, Status, Storage};
+use robust_ot::device::EntropicOracle;
+use robust_ot::solve::{SolveOptions, Storage};
+use robust_ot::{Grouping, Settings, Solution, Status};
 use robust_ot_cuda::{Device, Streamed, Work};
 use robust_ot_learn::Memory;
 use robust_ot_learn::data::write_table;
 use serde_json::{Map, Value, json};
 
 use crate::device::{DeviceOptions, device_name};
-use crate::explain::{Explanation, SHOWN, TOLD, group_names};
+use crate::explain::{Explanation, REPORTED_LINES, TERMINAL_LINES, group_names};
 use crate::failure::Failure;
 use crate::input::{Input, read_all};
 use crate::machine::machine;
@@ -92,11 +94,11 @@ impl Distance {
         let problem = metric
             .problem(&source.measure, &target.measure, &grouping)
             .map_err(|e| Failure::about(&pair, &e))?;
-        let solved = match &device {
-            None => problem.solve_until(&settings, &interrupt()),
-            Some(device) => Streamed::new(device)
-                .and_then(|oracle| problem.solve_on(Box::new(oracle), &settings, &interrupt())),
-        };
+        let oracle = device.as_ref().map(Streamed::new).transpose()?;
+        let oracle = oracle.map(|oracle| Box::new(oracle) as Box<dyn EntropicOracle>);
+        let options =
+            SolveOptions { interrupt: Some(&interrupt()), device: oracle, ..SolveOptions::default() };
+        let solved = problem.solve_with(&settings, options);
         let solution = solved.map_err(|e| Failure::about(&pair, &e))?;
         let seconds = start.elapsed().as_secs_f64();
 
@@ -118,7 +120,7 @@ impl Distance {
         if self.json {
             let mut object = outcome.json(&self.solver);
             if let Some(explanation) = outcome.explanation.as_ref().filter(|_| self.explain) {
-                object.insert("explain".into(), explanation.json(SHOWN));
+                object.insert("explain".into(), explanation.json(TERMINAL_LINES));
             }
             writeln!(io::stdout().lock(), "{}", Value::Object(object))?;
         } else {
@@ -151,7 +153,7 @@ impl Outcome<'_> {
         object.insert("gap".into(), json!(solution.gap));
         object.insert("relative_gap".into(), json!(solution.relative_gap));
         object.insert("transport_cost".into(), json!(solution.transport_cost));
-        object.insert("unregularised_value".into(), json!(solution.unregularised_value));
+        object.insert("unregularized_value".into(), json!(solution.unregularized_value));
         object.insert("status".into(), json!(solution.status.name()));
         object.insert("iterations".into(), json!(solution.iterations));
         object.insert("oracle_calls".into(), json!(solution.oracle_calls));
@@ -186,7 +188,7 @@ impl Outcome<'_> {
         let rows = solution.metric.rows().into_iter().map(|row| row.to_vec());
         run.insert("metric_matrix".into(), rows.collect::<Vec<_>>().into());
         if let Some(explanation) = explanation {
-            run.insert("explain".into(), explanation.json(TOLD));
+            run.insert("explain".into(), explanation.json(REPORTED_LINES));
         }
         let steps = solution.history.iter().map(|step| json!([step.value, step.lower_bound]));
         run.insert("history".into(), steps.collect());
@@ -203,7 +205,7 @@ impl Outcome<'_> {
         writeln!(out, "distance   {value}")?;
         writeln!(out, "certified  {lower_bound} ≤ W ≤ {value}, relative gap {relative_gap:.1e}")?;
         if metric.entropy() > 0.0 {
-            let without = readable(solution.unregularised_value);
+            let without = readable(solution.unregularized_value);
             writeln!(
                 out,
                 "entropy    {} in the objective; the plan costs {without} without it",
@@ -245,7 +247,7 @@ fn warn(solution: &Solution) -> Result<(), Failure> {
             );
             Ok(())
         }
-        Status::Stalled => {
+        _ => {
             say!("rot: warning: the gap stopped shrinking at {relative_gap:.1e} (relative); the bounds hold");
             Ok(())
         }

@@ -3,16 +3,18 @@
 use std::io::{self, Write};
 
 use ndarray::Array2;
-use robust_ot::{Displacements, Grouping, PlanEntry, Solution};
+use robust_ot::sets::Displacements;
+use robust_ot::transport::PlanEntry;
+use robust_ot::{Grouping, Solution};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::input::Input;
 
 /// Lines per list on a terminal and in `--json`.
-pub const SHOWN: usize = 8;
+pub const TERMINAL_LINES: usize = 8;
 /// Lines per list in a report, the longest output; lists keep no more.
-pub const TOLD: usize = 20;
+pub const REPORTED_LINES: usize = 20;
 /// An entry of the metric is notable if it exceeds this fraction of the largest.
 const NOTABLE: f64 = 0.01;
 
@@ -65,14 +67,14 @@ impl Explanation {
     /// Prints the first lines of each list.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "\nThe worst metric weighs most:")?;
-        for Pair { names: (a, b), weight, share } in self.pairs.iter().take(SHOWN) {
+        for Pair { names: (a, b), weight, share } in self.pairs.iter().take(TERMINAL_LINES) {
             let what = if a == b { a.clone() } else { format!("{a} with {b}") };
             writeln!(out, "  {weight:>9.4}  {what}  ({:.1} % of the cost)", 100.0 * share)?;
         }
         let percent = 100.0 * self.notable;
         writeln!(out, "  {percent:.1} % of its entries are above 1 % of the largest")?;
         writeln!(out, "\nMost of the cost is spent on:")?;
-        for Flow { from, to, mass, cost } in self.flows.iter().take(SHOWN) {
+        for Flow { from, to, mass, cost } in self.flows.iter().take(TERMINAL_LINES) {
             let part = if self.spent > 0.0 { 100.0 * mass * cost / self.spent } else { 0.0 };
             writeln!(out, "  {from} → {to}  mass {mass:.5}, cost {cost:.4}  ({part:.1} % of the cost)")?;
         }
@@ -102,7 +104,7 @@ fn pairs(metric: &Array2<f64>, moment: &Array2<f64>, names: &[String]) -> Vec<Pa
     let total = (metric * moment).sum();
     let mut upper: Vec<_> = metric.indexed_iter().filter(|((a, b), _)| a <= b).collect();
     upper.sort_by(|x, y| y.1.abs().total_cmp(&x.1.abs()));
-    let named = upper.into_iter().take(TOLD).map(|((a, b), &weight)| {
+    let named = upper.into_iter().take(REPORTED_LINES).map(|((a, b), &weight)| {
         let times = if a == b { 1.0 } else { 2.0 };
         let share = if total > 0.0 { times * weight * moment[[a, b]] / total } else { 0.0 };
         Pair { names: (names[a].clone(), names[b].clone()), weight, share }
@@ -128,7 +130,7 @@ fn flows(
     let mut plan = solution.plan();
     let total = plan.iter().map(spent).sum();
     plan.sort_by(|x, y| spent(y).total_cmp(&spent(x)));
-    let named = plan.iter().take(TOLD).map(|entry| Flow {
+    let named = plan.iter().take(REPORTED_LINES).map(|entry| Flow {
         from: source.point(entry.row),
         to: target.point(entry.column),
         mass: entry.mass,

@@ -14,7 +14,7 @@ pub enum Failure {
     /// Interrupted by a signal; the message reports what was reached: exit code 130.
     Interrupted(String),
     /// The reader closed standard output, which is not an error: exit code 0.
-    Nothing,
+    OutputClosed,
     /// Help text, printed unchanged.
     Help(Box<clap::Error>),
 }
@@ -26,7 +26,7 @@ impl Failure {
             Self::Input(message) => (2, message),
             Self::Other(message) => (1, message),
             Self::Interrupted(message) => (130, message),
-            Self::Nothing => return 0,
+            Self::OutputClosed => return 0,
             Self::Help(help) => {
                 let _ = help.print();
                 return u8::try_from(help.exit_code()).unwrap_or(2);
@@ -62,6 +62,7 @@ fn option_of(field: &str) -> String {
         "frank_wolfe" => "fw-iterations".to_owned(),
         "learning_rate" => "lr".to_owned(),
         "max_iterations" => "max-iter".to_owned(),
+        "step_rule" => "solver".to_owned(),
         "sinkhorn" => "sinkhorn-iterations".to_owned(),
         "tol_gap_rel" => "tol".to_owned(),
         other => other.replace('_', "-"),
@@ -97,7 +98,7 @@ impl From<io::Error> for Failure {
     /// A failed write to standard output. A closed pipe, as after `| head`, is not a failure.
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            Self::Nothing
+            Self::OutputClosed
         } else {
             Self::Other(format!("standard output: {error}"))
         }

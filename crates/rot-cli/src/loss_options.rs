@@ -1,7 +1,7 @@
 //! The options of the loss, and the library values they stand for.
 
 use clap::{Args, ValueEnum};
-use robust_ot::MetricFamily;
+use robust_ot::sets::MetricFamily;
 use robust_ot_learn::{Geometry, LossChoice, LossName, Protocol, TargetChoice};
 
 use crate::failure::Failure;

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use robust_ot::{
-    Error, Grouping, GroupingRule, Measure, MetricFamily, MetricSet, Prior, Problem, SetParameters,
-};
+use robust_ot::sets::{GroupingRule, MetricFamily, Prior, SetParameters};
+use robust_ot::{Error, Grouping, Measure, MetricSet, Problem};
 use robust_ot_learn::data::{read_groups, read_matrix};
 use serde_json::{Map, Value, json};
 

@@ -1,9 +1,10 @@
-//! Solver and input options that several commands share.
+//! StepRule and input options that several commands share.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use robust_ot::{Settings, Solver};
+use robust_ot::Settings;
+use robust_ot::solve::StepRule;
 use robust_ot_learn::Memory;
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,7 @@ const MOST_THREADS: usize = 1024;
 
 /// Options of the solver.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Solver")]
+#[command(next_help_heading = "StepRule")]
 pub struct SolverOptions {
     /// Step rule: auto, classic, line-search or corrective
     #[arg(long, default_value = "auto")]
@@ -37,9 +38,13 @@ pub struct SolverOptions {
 impl SolverOptions {
     /// Checks and returns the settings, and sets the number of threads.
     pub fn apply(&self) -> Result<Settings, Failure> {
-        let solver: Solver = self.solver.parse()?;
+        let solver: StepRule = self.solver.parse()?;
         let memory = self.memory.unwrap_or_else(Memory::share).0;
-        let settings = Settings { solver, tol_gap_rel: self.tol, max_iterations: self.max_iter, memory };
+        let settings = Settings::default()
+            .with_step_rule(solver)
+            .with_tolerance(self.tol)
+            .with_max_iterations(self.max_iter)
+            .with_memory(memory);
         settings.check()?;
         self.threads.map_or(Ok(()), set_threads)?;
         Ok(settings)

@@ -9,11 +9,9 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use ndarray::Array2;
-use rayon::prelude::*;
-use robust_ot::{
-    Corpus, Error, Interrupt, Measure, PairDistance, PairSettings, Settings, Solution, Status, Storage,
-    Workspace, solve_pairs,
-};
+use robust_ot::device::{Corpus, solve_pairs_on};
+use robust_ot::solve::{Interrupt, PairDistance, PairSettings, Storage, solve_pairs};
+use robust_ot::{Error, Measure, Settings, Status};
 use robust_ot_cuda::{Device, Pairs, Work};
 use robust_ot_learn::Memory;
 use serde_json::{Map, Value, json};
@@ -108,8 +106,7 @@ impl Pairwise {
         };
         let distances = match &device {
             _ if self.ray.is_some() => self.solve_on_ray(&inputs, &metric, &settings)?,
-            None => solve_all(&inputs, &metric, &settings, &interrupt())?,
-            Some(device) => solve_all_on(device, &inputs, &metric, &settings, &interrupt())?,
+            device => solve_all(device.as_ref(), &inputs, &metric, &settings, &interrupt())?,
         };
         // Files first: the reader of standard output may close it early.
         if let Some(path) = &self.out {
@@ -175,7 +172,7 @@ impl Pairwise {
         object.insert("relative_gap".into(), json!(distances.relative_gap));
         object.insert("unfinished".into(), json!(distances.unfinished));
         object.insert("not_stored".into(), json!(distances.not_stored));
-        object.insert("memory_a_pair".into(), json!(distances.memory));
+        object.insert("memory_per_pair".into(), json!(distances.memory));
         object.insert("seconds".into(), json!(distances.seconds));
         let place = self.ray.as_ref().map(|address| format!("ray {address}"));
         object.insert("device".into(), json!(place.unwrap_or_else(|| device_name(device))));
@@ -186,46 +183,9 @@ impl Pairwise {
     }
 }
 
-/// Solves every unordered pair, including a measure with itself: some metric sets do not give zero there.
+/// Solves every unordered pair, including each measure with itself, since some sets do not give zero there.
 fn solve_all(
-    inputs: &[Input],
-    metric: &Metric,
-    settings: &Settings,
-    interrupt: &Interrupt,
-) -> Result<Distances, Failure> {
-    let grouping = metric.grouping(same_dim(inputs)?)?;
-    let pairs = all_pairs(inputs.len());
-    let progress = progress_bar(pairs.len());
-    let start = Instant::now();
-    // None after an interrupt.
-    let solve = |room: &mut Workspace, &(i, j): &(usize, usize)| -> Result<Option<Solution>, Failure> {
-        if interrupt.is_raised() {
-            return Ok(None);
-        }
-        let (source, target) = (&inputs[i], &inputs[j]);
-        let place = || format!("{} and {}", source.path.display(), target.path.display());
-        let solution = metric
-            .problem(&source.measure, &target.measure, &grouping)
-            .and_then(|problem| problem.solve_in(room, settings, interrupt))
-            .map_err(|error| Failure::about(&place(), &error))?;
-        progress.inc(1);
-        Ok(Some(solution).filter(|solution| solution.status != Status::Interrupted))
-    };
-    let solve = |room: &mut Workspace, pair| {
-        solve(room, pair)
-            .map(|solution| solution.map(|s| (s.value, s.lower_bound, s.relative_gap, s.status, s.storage)))
-    };
-    let solved: Vec<_> = pairs.par_iter().map_init(Workspace::default, solve).collect();
-    progress.finish_and_clear();
-    // Collected in the order of the pairs, so that the first failure does not depend on the threads.
-    let solved = solved.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let solved: Vec<Solved> = solved.into_iter().flatten().collect();
-    Distances::new(inputs, &pairs, &solved, settings.memory, start)
-}
-
-/// Solves every unordered pair on a GPU, many at a time.
-fn solve_all_on(
-    device: &Device,
+    device: Option<&Device>,
     inputs: &[Input],
     metric: &Metric,
     settings: &Settings,
@@ -236,33 +196,31 @@ fn solve_all_on(
     let progress = progress_bar(pairs.len());
     let start = Instant::now();
     let measures: Vec<&Measure> = inputs.iter().map(|input| &input.measure).collect();
-    let corpus = Corpus::new(&measures, &grouping)?;
-    let mut oracle = Pairs::new(device, &corpus)?;
-    let wanted = PairSettings { measures: &measures, set: metric.set(), entropy: metric.entropy(), settings };
-    let solved =
-        solve_pairs(&corpus, &pairs, wanted, &mut oracle, interrupt, &|more| progress.inc(more as u64))?;
+    let (set, entropy) = (metric.set(), metric.entropy());
+    let wanted = PairSettings { measures: &measures, grouping: &grouping, set, entropy, settings };
+    let done = |more: usize| progress.inc(more as u64);
+    let solved = match device {
+        None => solve_pairs(&pairs, wanted, interrupt, &done),
+        Some(device) => {
+            let corpus = Corpus::new(&measures, &grouping)?;
+            solve_pairs_on(&mut Pairs::new(device, &corpus)?, &corpus, &pairs, wanted, interrupt, &done)?
+        }
+    };
     progress.finish_and_clear();
     let mut found = Vec::with_capacity(pairs.len());
-    let mut by_processor = 0;
+    // In the order of the pairs, so that the first failure does not depend on the threads.
     for (&(i, j), solved) in pairs.iter().zip(solved) {
         let place = || format!("{} and {}", inputs[i].path.display(), inputs[j].path.display());
-        let solved = solved.map_err(|error| Failure::about(&place(), &error))?;
-        by_processor += usize::from(solved.by_processor);
-        if solved.status != Status::Interrupted {
-            let PairDistance { value, lower_bound, relative_gap, status, .. } = solved;
-            found.push((value, lower_bound, relative_gap, status, Storage::Stored));
-        }
+        found.push(solved.map_err(|error| Failure::about(&place(), &error))?);
     }
-    if by_processor > 0 {
+    let on_cpu = found.iter().filter(|pair| pair.on_cpu).count();
+    if device.is_some() && on_cpu > 0 {
         say!(
-            "rot: note: {by_processor} pairs were too slow on the GPU or exceeded its precision, and were solved on the CPU"
+            "rot: note: {on_cpu} pairs took the GPU too long, or needed more digits than it has, and were solved on the CPU"
         );
     }
     Distances::new(inputs, &pairs, &found, settings.memory, start)
 }
-
-/// Value, lower bound, relative gap, status, storage.
-type Solved = (f64, f64, f64, Status, Storage);
 
 /// Every unordered pair, including a measure with itself.
 fn all_pairs(n: usize) -> Vec<(usize, usize)> {
@@ -279,31 +237,34 @@ fn same_dim(inputs: &[Input]) -> Result<usize, Failure> {
 }
 
 impl Distances {
-    /// Assembles the matrix. If pairs are missing, the solve was interrupted.
+    /// The matrix of all pairs, unless some were interrupted.
     fn new(
         inputs: &[Input],
         pairs: &[(usize, usize)],
-        solved: &[Solved],
+        solved: &[PairDistance],
         memory: usize,
         start: Instant,
     ) -> Result<Self, Failure> {
-        if solved.len() < pairs.len() {
-            let message = format!("interrupted with {} of {} pairs done", solved.len(), pairs.len());
-            return Err(Failure::Interrupted(message));
+        let done = solved.iter().filter(|pair| pair.status != Status::Interrupted).count();
+        if done < pairs.len() {
+            return Err(Failure::Interrupted(format!(
+                "interrupted with {done} of {} pairs done",
+                pairs.len()
+            )));
         }
         let n = inputs.len();
         let (mut matrix, mut lower_bounds) = (Array2::zeros((n, n)), Array2::zeros((n, n)));
-        for (&(i, j), &(value, lower, ..)) in pairs.iter().zip(solved) {
+        for (&(i, j), &PairDistance { value, lower_bound, .. }) in pairs.iter().zip(solved) {
             (matrix[[i, j]], matrix[[j, i]]) = (value, value);
-            (lower_bounds[[i, j]], lower_bounds[[j, i]]) = (lower, lower);
+            (lower_bounds[[i, j]], lower_bounds[[j, i]]) = (lower_bound, lower_bound);
         }
         Ok(Self {
             labels: labels(inputs),
             matrix,
             lower_bounds,
-            relative_gap: solved.iter().fold(0.0, |top, &(_, _, gap, ..)| f64::max(top, gap)),
-            unfinished: solved.iter().filter(|(.., status, _)| *status != Status::Converged).count(),
-            not_stored: solved.iter().filter(|(.., storage)| *storage != Storage::Stored).count(),
+            relative_gap: solved.iter().fold(0.0, |top, pair| f64::max(top, pair.relative_gap)),
+            unfinished: solved.iter().filter(|pair| pair.status != Status::Converged).count(),
+            not_stored: solved.iter().filter(|pair| pair.storage != Storage::Stored).count(),
             memory,
             seconds: start.elapsed().as_secs_f64(),
         })

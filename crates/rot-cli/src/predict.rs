@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ndarray::{ArrayView1, Axis};
 use rayon::prelude::*;
-use robust_ot_learn::data::{format_table, write_npy, write_table, write_whole};
+use robust_ot_learn::data::{format_table, write_atomic, write_npy, write_table};
 use robust_ot_learn::score::best_labels;
 use robust_ot_learn::{About, LabelTransport, Model};
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ impl Predict {
         match &self.out {
             Some(path) if ending == "json" => {
                 let lines = Value::Array(json.collect());
-                write_whole(path, |out| writeln!(out, "{lines}")).map_err(write_failure)
+                write_atomic(path, |out| writeln!(out, "{lines}")).map_err(write_failure)
             }
             Some(path) => {
                 let rows = best.iter().enumerate().flat_map(|(row, best)| self.table_rows(row, best, &model));

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use robust_ot_learn::data::{Features, read_idx, read_idx_labels, read_labelled};
+use robust_ot_learn::data::{Features, read_idx, read_idx_labels, read_labeled};
 
 use crate::failure::Failure;
 
@@ -58,9 +58,9 @@ pub fn read_indexed(
     test: Option<&Path>,
     names: Option<Vec<String>>,
 ) -> Result<RawSamples, Failure> {
-    let mut parts = vec![(train, read_labelled(train)?)];
+    let mut parts = vec![(train, read_labeled(train)?)];
     if let Some(test) = test {
-        parts.push((test, read_labelled(test)?));
+        parts.push((test, read_labeled(test)?));
     }
     let first_index = parts.iter().map(|(_, part)| part.first_index).min();
     if first_index == Some(0) {

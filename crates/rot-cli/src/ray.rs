@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ndarray::{Array2, Axis};
-use robust_ot::{Grouping, Interrupt, MetricSet, Prior, Settings};
+use robust_ot::sets::Prior;
+use robust_ot::solve::Interrupt;
+use robust_ot::{Grouping, MetricSet, Settings};
 use robust_ot_learn::data::{read_npy, write_npy};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -69,7 +71,7 @@ pub fn solve_on_ray(
     }
     let task = json!({
         "address": address, "measures": inputs.len(), "set": set(metric.set(), &folder.0)?,
-        "grouping": grouping.assignment(), "entropy": metric.entropy(), "solver": settings.solver.name(),
+        "grouping": grouping.assignment(), "entropy": metric.entropy(), "solver": settings.step_rule.name(),
         "tol": settings.tol_gap_rel, "max_iter": settings.max_iterations,
         "memory": settings.memory,
     });
@@ -121,7 +123,6 @@ fn check_package(python: &OsString) -> Result<(), Failure> {
 fn set(set: &MetricSet, folder: &Path) -> Result<Value, Failure> {
     let mut keywords = json!({ "metric": set.name() });
     match set {
-        MetricSet::W2 => {}
         MetricSet::P { k } | MetricSet::PPower { k } => keywords["k"] = json!(k),
         MetricSet::Srw { k } => keywords["k"] = json!(k),
         // JSON has no infinity.
@@ -138,6 +139,7 @@ fn set(set: &MetricSet, folder: &Path) -> Result<Value, Failure> {
                 }
             };
         }
+        _ => {}
     }
     Ok(keywords)
 }

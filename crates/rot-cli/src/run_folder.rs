@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use robust_ot_learn::data::write_whole;
+use robust_ot_learn::data::write_atomic;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -35,5 +35,5 @@ pub fn begin_run(folder: &Path) -> Result<(), Failure> {
 pub fn write_run(folder: &Path, mut run: Value) -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     run["command"] = format!("rot {}", words.join(" ")).into();
-    write_whole(&folder.join(RUN), |file| writeln!(file, "{run}")).map_err(write_failure)
+    write_atomic(&folder.join(RUN), |file| writeln!(file, "{run}")).map_err(write_failure)
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use robust_ot::Interrupt;
+use robust_ot::solve::Interrupt;
 
 /// Signals within this time count as one: a terminal and a wrapper may both forward the same Ctrl-C.
 const TOGETHER: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use robust_ot::loss::Targets;
 use robust_ot_learn::Model;
-use robust_ot_learn::data::{Features, read_features, read_labelled, read_labels};
+use robust_ot_learn::data::{Features, read_features, read_labeled, read_labels};
 
 use crate::failure::Failure;
 use crate::raw_samples::{is_text, places_without};
@@ -36,7 +36,7 @@ impl RowOptions {
     /// Reads the features and checks that their number is the model's.
     pub fn read(&self, model: &Model) -> Result<Features, Failure> {
         let features = if is_text(&self.x) {
-            let mut found = read_labelled(&self.x)?;
+            let mut found = read_labeled(&self.x)?;
             match model.about.first_index {
                 Some(0) => found.count_from_zero(),
                 Some(1) if found.first_index == 0 => {
@@ -81,7 +81,7 @@ impl TruthOptions {
         }
         let (place, mut labels) = match &self.y {
             Some(path) => (path, read_labels(path, Some(&names))?.rows),
-            None if is_text(&rows.x) => (&rows.x, read_labelled(&rows.x)?.labels),
+            None if is_text(&rows.x) => (&rows.x, read_labeled(&rows.x)?.labels),
             None => return Err(Failure::Input("--y must name the labels of --x, but is not given".into())),
         };
         let place = place.display().to_string();

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use robust_ot::Interrupt;
+use robust_ot::solve::Interrupt;
 use robust_ot_cuda::{DeviceChoice, FitDevice};
 use robust_ot_learn::{About, Epoch, FitRun, Fitted, Model, Scores, Trainer, zero_rows_note};
 use serde_json::{Map, Value, json};

@@ -250,7 +250,7 @@ impl DataOptions {
     }
 }
 
-/// Labels that no training row has cannot be learnt.
+/// Labels that no training row has cannot be learned.
 pub fn say_unseen(train: &Dataset, names: &[String]) {
     let mut seen = vec![false; names.len()];
     (0..train.rows()).for_each(|row| train.targets().row(row).iter().for_each(|&label| seen[label] = true));
@@ -260,7 +260,7 @@ pub fn say_unseen(train: &Dataset, names: &[String]) {
         let (count, all) = (unseen.len(), names.len());
         let more = if count > LISTED { ", …" } else { "" };
         let listed = unseen[..count.min(LISTED)].join(", ");
-        say!("rot: note: {count} of {all} labels have no training row and cannot be learnt: {listed}{more}");
+        say!("rot: note: {count} of {all} labels have no training row and cannot be learned: {listed}{more}");
     }
 }
 

@@ -73,8 +73,8 @@ fn entropy_is_in_the_value_and_the_plain_cost_beside_it() {
     assert_eq!(json["entropy"], 0.1);
     // Σ γ ln γ < 0 lowers the value, and the plan costs at least as much as the exact one.
     assert!(number(&json, "value") < number(&exact, "value"));
-    assert!(number(&json, "unregularised_value") >= number(&exact, "value") - 1e-12);
-    assert!((number(&json, "transport_cost") - number(&json, "unregularised_value")).abs() < 1e-9);
+    assert!(number(&json, "unregularized_value") >= number(&exact, "value") - 1e-12);
+    assert!((number(&json, "transport_cost") - number(&json, "unregularized_value")).abs() < 1e-9);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn entropy_too_small_to_be_seen_costs_no_time_and_keeps_its_bracket() {
         let json = scratch.json(&format!("distance a.csv b.csv --entropy {entropy}"));
         assert_eq!(json["status"], "converged");
         assert!(number(&json, "lower_bound") <= number(&exact, "value"));
-        assert!(number(&json, "unregularised_value") >= number(&exact, "lower_bound"));
+        assert!(number(&json, "unregularized_value") >= number(&exact, "lower_bound"));
     }
 }
 
@@ -119,7 +119,7 @@ fn points_come_as_npy_csv_and_tsv_with_or_without_header() {
 }
 
 #[test]
-fn weights_are_normalised_and_that_is_said() {
+fn weights_are_normalized_and_that_is_said() {
     let scratch = Scratch::new();
     scratch.write("w.txt", "2\n1\n1\n");
     let output = scratch.run("distance a.csv b.csv --source-weights w.txt --json");

@@ -11,13 +11,13 @@ use serde_json::Value;
 /// Four classes of points in the plane; two are near each other, and so are their vectors.
 fn scratch() -> Scratch {
     let s = Scratch::new();
-    let centres = [(0.0, 0.0), (1.0, 0.2), (6.0, 6.0), (6.5, 7.0)];
+    let centers = [(0.0, 0.0), (1.0, 0.2), (6.0, 6.0), (6.5, 7.0)];
     for (name, rows, shift) in [("train", 80_u32, 0.0), ("test", 40, 0.37)] {
         let (mut x, mut y) = (String::from("width,height\n"), String::new());
         for row in 0..rows {
             let class = row as usize % 4;
             let (dx, dy) = ((f64::from(row) * 0.7 + shift).sin(), (f64::from(row) * 1.3 + shift).cos());
-            writeln!(x, "{},{}", centres[class].0 + dx, centres[class].1 + dy).unwrap();
+            writeln!(x, "{},{}", centers[class].0 + dx, centers[class].1 + dy).unwrap();
             let names = ["cat", "dog", "truck", "lorry"];
             // Some rows have two labels.
             if row % 10 == 9 {
@@ -206,7 +206,7 @@ fn a_checkpoint_of_another_run_or_cut_short_is_refused() {
     std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     refused("", "cut short");
     std::fs::write(&path, "something else").unwrap();
-    refused("", "no safetensors file");
+    refused("", "not a safetensors file");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Figures of the card: `cargo bench --package robust-ot-cuda`.
+//! Benchmarks of the GPU: `cargo bench --package robust-ot-cuda`.
 
 mod floor;
 mod pairs;

@@ -6,10 +6,9 @@ use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use rayon::prelude::*;
-use robust_ot::{
-    Corpus, Grouping, Interrupt, Measure, MetricSet, PairSettings, Problem, Settings, Workspace, solve_pairs,
-};
+use robust_ot::device::{Corpus, solve_pairs_on};
+use robust_ot::solve::{Interrupt, PairSettings, solve_pairs};
+use robust_ot::{Grouping, Measure, MetricSet, Settings};
 use robust_ot_cuda::{Device, Pairs};
 
 use crate::floor;
@@ -18,10 +17,10 @@ const DOCUMENTS: usize = 1000;
 const WORDS: usize = 100;
 const DIM: usize = 300;
 const GROUPS: usize = 10;
-/// Words there are, each with a vector.
+/// Number of words, each with a vector.
 const VOCABULARY: usize = 20_000;
 const TOPICS: usize = 20;
-/// Pairs that the processor is timed on.
+/// Number of pairs that the CPU is timed on.
 const COMPARED: usize = 2000;
 
 pub fn run(device: &Device) {
@@ -35,46 +34,45 @@ pub fn run(device: &Device) {
         let measures: Vec<_> = documents.iter().collect();
         let corpus = Corpus::new(&measures, &grouping).expect("sizes fit");
         let mut oracle = Pairs::new(device, &corpus).expect("it fits");
-        let wanted = PairSettings { measures: &measures, set: &set, entropy, settings: &settings };
-        let found = solve_pairs(&corpus, &pairs, wanted, &mut oracle, &Interrupt::default(), &|_| ())
+        let wanted = PairSettings {
+            measures: &measures,
+            grouping: corpus.grouping(),
+            set: &set,
+            entropy,
+            settings: &settings,
+        };
+        let found = solve_pairs_on(&mut oracle, &corpus, &pairs, wanted, &Interrupt::default(), &|_| ())
             .expect("it fits");
-        let on_card = start.elapsed().as_secs_f64();
+        let on_gpu = start.elapsed().as_secs_f64();
         let found: Vec<_> = found.into_iter().map(|found| found.expect("every pair is solved")).collect();
         let calls: usize = found.iter().map(|found| found.iterations).sum();
         let gap = found.iter().fold(0.0_f64, |top, found| top.max(found.relative_gap));
-        // The processor on some of the pairs, evenly drawn, with two threads.
+        // Times the CPU on some of the pairs, evenly drawn, with two threads.
         let some: Vec<usize> = (0..COMPARED).map(|at| at * pairs.len() / COMPARED).collect();
         let two = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
         let start = Instant::now();
-        let by_processor: Vec<f64> = two.install(|| {
-            let solve = |room: &mut Workspace, &at: &usize| {
-                let (i, j) = pairs[at];
-                let problem = Problem::grouped(&documents[i], &documents[j], set.clone(), &grouping)
-                    .expect("sizes fit");
-                let problem = problem.with_entropy(entropy).expect("positive");
-                problem.solve_in(room, &settings, &Interrupt::default()).expect("it is solved").value
-            };
-            some.par_iter().map_init(Workspace::default, solve).collect()
-        });
+        let some_pairs: Vec<(usize, usize)> = some.iter().map(|&at| pairs[at]).collect();
+        let on_cpu = two.install(|| solve_pairs(&some_pairs, wanted, &Interrupt::default(), &|_| ()));
+        let on_cpu: Vec<f64> = on_cpu.into_iter().map(|pair| pair.expect("it is solved").value).collect();
         let expected = start.elapsed().as_secs_f64() / COMPARED as f64 * pairs.len() as f64;
         let apart = some
             .iter()
-            .zip(&by_processor)
+            .zip(&on_cpu)
             .fold(0.0_f64, |top, (&at, value)| top.max((found[at].value - value).abs() / value.abs()));
         // Costs and γT of every call.
         let least = calls as f64 * 2.0 * 2.0 * (WORDS * WORDS * DIM) as f64 / floor::DOUBLE;
         println!(
-            "| {} pairs of {DOCUMENTS} documents of {WORDS} words, d = {DIM}, W_P r = {GROUPS}, entropy {entropy} | {on_card:.1} s, {:.2} calls \
+            "| {} pairs of {DOCUMENTS} documents of {WORDS} words, d = {DIM}, W_P r = {GROUPS}, entropy {entropy} | {on_gpu:.1} s, {:.2} calls \
              per pair, relative gaps up to {gap:.1e}; {expected:.0} s on two CPU threads, extrapolated from {COMPARED} pairs, {:.0} times as long, \
              values differ by up to {apart:.1e} | {least:.1} s | ten times faster |",
             pairs.len(),
             calls as f64 / pairs.len() as f64,
-            expected / on_card
+            expected / on_gpu
         );
     }
 }
 
-/// Documents of words around a topic, of length-one vectors.
+/// Documents of words around a topic, with vectors of length one.
 fn documents() -> Vec<Measure> {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let topics = Array2::from_shape_fn((TOPICS, DIM), |_| StandardNormal.sample(&mut rng));

@@ -1,19 +1,20 @@
-//! Seconds an epoch.
+//! Seconds per epoch.
 
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
-use robust_ot::{Grouping, Interrupt, MetricSet};
+use robust_ot::solve::Interrupt;
+use robust_ot::{Grouping, MetricSet};
 use robust_ot_cuda::{Device, Precision, Training};
 use robust_ot_learn::data::Features;
 use robust_ot_learn::{Dataset, Objective, TrainSettings, Trainer};
 
 use crate::floor;
 
-/// Epochs that are timed, after one that is not.
+/// Number of timed epochs, after one that is not timed.
 const EPOCHS: usize = 11;
-/// Of the label vectors.
+/// Dimension of the label vectors.
 const DIM: usize = 300;
 
 #[derive(Clone, Copy)]
@@ -25,7 +26,7 @@ struct Case {
     groups: usize,
     batch: usize,
     precision: Precision,
-    /// Milliseconds an epoch.
+    /// The target for an epoch.
     wanted: &'static str,
 }
 
@@ -95,7 +96,7 @@ impl Case {
         let settings = TrainSettings { batch, epochs: EPOCHS + 1, ..Default::default() };
         let engine = Training::new(device, &data, &objective, &settings, precision).expect("it fits");
         let trainer = Trainer::new(&data, None, &objective, settings).expect("settings are in range");
-        let mut trainer = trainer.with_engine(Box::new(engine)).expect("the card answers");
+        let mut trainer = trainer.with_engine(Box::new(engine)).expect("the GPU responds");
         let mut seconds: Vec<f64> = (0..=EPOCHS)
             .map(|_| {
                 let epoch = trainer.epoch(&Interrupt::default(), |_, _| ()).expect("training goes well");
@@ -103,7 +104,7 @@ impl Case {
             })
             .skip(1)
             .collect();
-        let (free, all) = device.memory().expect("the card answers");
+        let (free, all) = device.memory().expect("the GPU responds");
         seconds.sort_by(f64::total_cmp);
         println!(
             "| an epoch, {name} ({rows} rows, {features} features, {labels} labels, five per row, r = {groups}) | {:.1} ms ({:.1} to {:.1}), \
@@ -115,7 +116,7 @@ impl Case {
             1e3 * self.floor()
         );
     }
-    /// X W and Xᵀ G; h [G | E], Γ E and [M | Z][G | E]ᵀ of the loss; and what Adam reads and writes.
+    /// The time of X W and Xᵀ G; h [G | E], Γ E and [M | Z][G | E]ᵀ of the loss; and what Adam reads and writes.
     fn floor(&self) -> f64 {
         let Self { rows, features, labels, groups, batch, .. } = *self;
         let wide = groups * (groups + 1) / 2 + DIM;

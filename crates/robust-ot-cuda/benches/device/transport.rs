@@ -6,7 +6,9 @@ use ndarray::{Array1, Array2, Axis};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use robust_ot::{EntropicTask, Grouping, Interrupt, Measure, MetricSet, Problem, Settings};
+use robust_ot::device::EntropicTask;
+use robust_ot::solve::{Interrupt, SolveOptions};
+use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings};
 use robust_ot_cuda::{Device, Streamed};
 
 use crate::floor;
@@ -23,16 +25,18 @@ pub fn run(device: &Device) {
     let (x, y) = clouds(100_000);
     let (source, target) = (Measure::uniform(x).expect("finite"), Measure::uniform(y).expect("finite"));
     let grouping = Grouping::contiguous(DIM, GROUPS).expect("fewer groups than features");
-    // The worst metric of the independent plan says what a cost is; its median sets the entropy.
+    // The worst metric of the independent plan defines the costs; their median sets the entropy.
     let set = MetricSet::P { k: 1 };
     let problem = Problem::grouped(&source, &target, set, &grouping).expect("sizes fit");
     let entropy = 0.05 * robust_median(&source, &target, &grouping);
     let problem = problem.with_entropy(entropy).expect("positive");
-    let settings = Settings { tol_gap_rel: 1e-2, ..Settings::default() };
+    let settings = Settings::default().with_tolerance(1e-2);
     let start = Instant::now();
     let oracle = Box::new(Streamed::new(device).expect("kernels compile"));
-    let found = problem.solve_on(oracle, &settings, &Interrupt::default()).expect("it fits");
-    let (free, all) = device.memory().expect("the card answers");
+    let found = problem
+        .solve_with(&settings, SolveOptions { device: Some(oracle), ..Default::default() })
+        .expect("it fits");
+    let (free, all) = device.memory().expect("the GPU responds");
     println!(
         "| entropic W_P, r = {GROUPS}, 100,000 × 100,000 points, d = {DIM}, entropy .05 · median | {}, relative gap {:.1e}, {:.2} s, {} oracle \
          calls, {:.2} GB of GPU memory in use | | gap 1e-2, 15 s, 2 GB |",
@@ -44,7 +48,7 @@ pub fn run(device: &Device) {
     );
 }
 
-/// Standard normal points, and others turned, stretched and moved.
+/// Standard normal points, and others that are rotated, stretched and shifted.
 fn clouds(count: usize) -> (Array2<f64>, Array2<f64>) {
     let mut rng = ChaCha8Rng::seed_from_u64(count as u64);
     let mut normal =
@@ -72,7 +76,7 @@ fn robust_median(source: &Measure, target: &Measure, grouping: &Grouping) -> f64
     let some: Vec<usize> = (0..500).collect();
     let part = |measure: &Measure| Measure::uniform(measure.points().select(Axis(0), &some)).expect("finite");
     let (source, target) = (part(source), part(target));
-    let maps = robust_ot::Displacements::new(&source, &target, grouping).expect("sizes fit");
+    let maps = robust_ot::sets::Displacements::new(&source, &target, grouping).expect("sizes fit");
     let metric = MetricSet::P { k: 1 }.worst_case(maps.independent_moment()).expect("finite").metric;
     let mut costs: Vec<f64> = maps.cost(&metric).expect("sizes fit").iter().copied().collect();
     costs.sort_by(f64::total_cmp);
@@ -90,7 +94,7 @@ fn time_sweeps(device: &Device, x: &Array2<f64>, y: &Array2<f64>, entropy: f64) 
         y,
         alpha: &norms(x),
         beta: &norms(y),
-        regularisation: entropy,
+        regularization: entropy,
         tolerance: 0.0,
         interrupt: &Interrupt::default(),
     };

@@ -1,4 +1,4 @@
-//! Files that may be gzipped: told by their first bytes, since endings lie.
+//! Files that may be gzipped, recognized by their first bytes since extensions are unreliable.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{io_error, line_error, open};
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const BUFFER: usize = 1 << 18;
 
-/// Opens a file; what comes out is never compressed.
+/// Opens a file and decompresses it if it is gzipped.
 pub(super) fn open_plain_or_gzip(path: &Path) -> Result<Box<dyn BufRead>> {
     let mut reader = BufReader::with_capacity(BUFFER, open(path)?);
     let start = reader.fill_buf().map_err(|source| io_error(path, source))?;
@@ -22,7 +22,7 @@ pub(super) fn open_plain_or_gzip(path: &Path) -> Result<Box<dyn BufRead>> {
     }
 }
 
-/// Reads until the buffer is full or nothing is left; how many bytes there were.
+/// Reads until the buffer is full or the reader ends; returns the number of bytes read.
 pub(super) fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -36,7 +36,8 @@ pub(super) fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize
     Ok(filled)
 }
 
-/// Shows each line with its number from 1, without its ending; what `each` refuses becomes an error of that line.
+/// Calls `each` with the number of each line, from 1, and its text without the line ending; errors are reported for that
+/// line.
 pub(super) fn read_lines(
     path: &Path,
     mut each: impl FnMut(usize, &str) -> std::result::Result<(), String>,
@@ -59,18 +60,18 @@ pub(super) fn read_lines(
     Ok(())
 }
 
-/// Says of a broken stream what is wrong with it.
+/// Reports what is wrong with a broken stream.
 struct Gzip<R>(MultiGzDecoder<R>);
 
 impl<R: BufRead> Read for Gzip<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => error,
-            // Another kind than the decoder's, so that no reader above takes a cut for the end of the file.
+            // Not the decoder's kind, so that no reader above mistakes truncation for the end of the file.
             io::ErrorKind::UnexpectedEof => {
                 io::Error::new(io::ErrorKind::InvalidData, "the gzip stream must be whole, but is cut short")
             }
-            kind => io::Error::new(kind, format!("the gzip stream must be sound, but: {error}")),
+            kind => io::Error::new(kind, format!("the gzip stream must be valid, but: {error}")),
         })
     }
 }
@@ -113,7 +114,7 @@ pub(super) mod tests {
         let mut broken = packed;
         let last = broken.len() - 6;
         broken[last] ^= 1;
-        assert!(read(&broken).unwrap_err().to_string().contains("the gzip stream must be sound"));
+        assert!(read(&broken).unwrap_err().to_string().contains("the gzip stream must be valid"));
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Word vectors in the text format of fastText, word2vec and GloVe: `word x₁ … x_d`, a line `count d` before or not.
+//! Word vectors in the text format of fastText, word2vec and GloVe: `word x₁ … x_d`, with an optional first line `count d`.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -8,7 +8,7 @@ use robust_ot::Result;
 use super::compressed::open_plain_or_gzip;
 use super::{format_error, io_error, line_error};
 
-/// The vectors of the words that were asked for.
+/// The vectors of the requested words.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -27,7 +27,8 @@ pub struct Embeddings {
 }
 
 impl Embeddings {
-    /// Reads the file, gzipped or not, line by line and keeps only the words in `wanted`; of a repeated word, the first vector.
+    /// Reads the file, gzipped or not, line by line and keeps only the words in `wanted`; repeated words keep their first
+    /// vector.
     ///
     /// # Errors
     /// When the file cannot be read or is empty, or the line of a wanted word is not d finite numbers.
@@ -69,7 +70,7 @@ impl Embeddings {
     }
 }
 
-/// Goes through the lines of the words that are wanted, or of all; returns d.
+/// Calls `take` for each wanted word, or for all words; returns d.
 fn for_each_vector(
     path: &Path,
     wanted: Option<&HashSet<&str>>,
@@ -85,7 +86,7 @@ fn for_each_vector(
         if reader.read_until(b'\n', &mut bytes).map_err(|source| io_error(path, source))? == 0 {
             break;
         }
-        // Most lines of a large file are of other words; a glance at the first field is enough for those.
+        // Most lines of a large file are for other words, which the first field is enough to skip.
         let skipped = starts.as_ref().is_some_and(|starts| !starts.contains(first_field(&bytes)));
         if dim.is_some() && skipped {
             continue;
@@ -133,7 +134,7 @@ fn promised_dim(line: &str) -> Option<usize> {
     (fields.next().is_none() && count > 0 && dim > 0).then_some(dim)
 }
 
-/// The word and its numbers, if it is wanted. The numbers are the last d fields, so that a word may hold spaces.
+/// The word and its numbers, if it is wanted. The numbers are the last d fields, so a word may contain spaces.
 fn vector(
     line: &str,
     dim: usize,
@@ -144,7 +145,7 @@ fn vector(
     let word = word.join(" ");
     let is_wanted = |word: &str| wanted.is_none_or(|wanted| wanted.contains(word));
     if !is_wanted(&word) || numbers.len() != dim {
-        // A line of another length matters if its word does and nothing but numbers follow; more words are another entry.
+        // A line of another length is an error if its word is wanted and only numbers follow; more words are another entry.
         let all_numbers = fields[1..].iter().all(|field| field.parse::<f64>().is_ok());
         return if is_wanted(fields[0]) && fields.len() != dim + 1 && all_numbers {
             Err(format!(

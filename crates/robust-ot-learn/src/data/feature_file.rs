@@ -1,4 +1,4 @@
-//! The features of samples, from whichever kind of file.
+//! The features of samples, from any supported file.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,12 +12,12 @@ use super::mat::read_mat;
 use super::npy::{read_npy_f32, refused_number};
 use super::npz::{Content, read_npz};
 use super::number::Number;
-use super::svmlight::read_labelled;
+use super::svmlight::read_labeled;
 use super::table::read_table;
 use super::variable::Role;
 use super::{extension, format_error};
 
-/// The features of samples, and what they are called if the file says so.
+/// The features of samples, with their names if the file has them.
 ///
 /// ```
 /// use robust_ot_learn::data::{FeatureFile, Features};
@@ -27,16 +27,16 @@ use super::{extension, format_error};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureFile {
-    /// One row a sample; finite.
+    /// One row per sample; all finite.
     pub features: Features,
-    /// One name a column.
+    /// One name per column.
     pub names: Option<Vec<String>>,
 }
 
-/// Reads features by the ending of the file: `.npy`, `.npz` (one array, one named `x`, `X`, `features`, `data` or `fts`, or
-/// a sparse CSR matrix of SciPy), `.csv` or `.tsv` with or without a header, `.mat` (version 5), `.svm`, `.svmlight`,
-/// `.libsvm` or `.txt` (their labels are left out), and IDX (names in `-ubyte` or `.idx`; bytes stay 0 to 255). All but
-/// `.npz` may be gzipped.
+/// Reads features in the format of the file extension: `.npy`, `.npz` (one array, one named `x`, `X`, `features`, `data` or
+/// `fts`, or a sparse CSR matrix of SciPy), `.csv` or `.tsv` with or without a header, `.mat` (version 5), `.svm`,
+/// `.svmlight`, `.libsvm` or `.txt` (labels are ignored), and IDX (names ending in `-ubyte` or `.idx`; bytes stay 0 to 255).
+/// All but `.npz` may be gzipped.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -50,8 +50,8 @@ pub struct FeatureFile {
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read, has another ending, is not what the ending says, is empty, or has a number that is not
-/// finite in single precision.
+/// When the file cannot be read, has another extension, does not match its extension, is empty, or has a number that is
+/// not finite in single precision.
 pub fn read_features(path: &Path) -> Result<FeatureFile> {
     let mut names = None;
     let features = match extension(path).as_str() {
@@ -67,7 +67,7 @@ pub fn read_features(path: &Path) -> Result<FeatureFile> {
             names = table.names;
             Features::Dense(single(path, &table.values)?)
         }
-        "svm" | "svmlight" | "libsvm" | "txt" => Features::Sparse(read_labelled(path)?.features),
+        "svm" | "svmlight" | "libsvm" | "txt" => Features::Sparse(read_labeled(path)?.features),
         other => {
             let message = format!(
                 "features must be .npy, .npz, .mat, .csv, .tsv, .svm, .txt or IDX, but this ends in .{other}"
@@ -84,7 +84,7 @@ pub fn read_features(path: &Path) -> Result<FeatureFile> {
     Ok(FeatureFile { features, names })
 }
 
-/// Whether a file is called like MNIST's, which have no ending.
+/// Whether the name is that of an IDX file; MNIST's files have no extension.
 pub(super) fn is_idx(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or("").to_ascii_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);

@@ -1,9 +1,9 @@
-//! Features of samples, dense or sparse, one row a sample.
+//! Features of samples, dense or sparse, one row per sample.
 
 use ndarray::{Array2, Axis};
 use robust_ot::{Error, Result};
 
-/// Features of samples, one row a sample, in single precision.
+/// Features of samples, one row per sample, in single precision.
 ///
 /// ```
 /// use robust_ot_learn::data::{Features, Sparse};
@@ -16,9 +16,9 @@ use robust_ot::{Error, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Features {
-    /// Every number.
+    /// All numbers.
     Dense(Array2<f32>),
-    /// The numbers that are not zero.
+    /// The nonzero numbers.
     Sparse(Sparse),
 }
 
@@ -39,7 +39,7 @@ impl Features {
         }
     }
 
-    /// The rows of these indices, in their order; a row may be taken twice.
+    /// The rows with these indices, in this order; a row may be repeated.
     ///
     /// # Panics
     /// When an index is not below [`Features::rows`].
@@ -58,7 +58,7 @@ impl Features {
         }
     }
 
-    /// More columns of zeros, where a sparse file could not know of them.
+    /// Widens sparse features with columns of zeros, which a sparse file cannot know of.
     ///
     /// ```
     /// use robust_ot_learn::data::{Features, Sparse};
@@ -94,13 +94,13 @@ impl Features {
                 }
                 None => Ok(()),
             },
-            // A sparse matrix is checked when it is made.
+            // A sparse matrix is checked when it is built.
             Self::Sparse(_) => Ok(()),
         }
     }
 }
 
-/// Rows of which only some numbers are stored, with their columns (CSR). What is stored is finite.
+/// A sparse matrix of finite numbers, stored by rows (CSR).
 ///
 /// ```
 /// use robust_ot_learn::data::Sparse;
@@ -122,12 +122,12 @@ pub struct Sparse {
 }
 
 impl Sparse {
-    /// No rows yet.
+    /// A matrix without rows.
     pub fn empty(columns: usize) -> Self {
         Self { columns, starts: vec![0], indices: Vec::new(), values: Vec::new() }
     }
 
-    /// Row i has the columns `indices[starts[i]..starts[i + 1]]` and the values at the same places.
+    /// Builds a matrix whose row i has the columns `indices[starts[i]..starts[i + 1]]` and the values at the same positions.
     ///
     /// ```
     /// let refused = robust_ot_learn::data::Sparse::new(3, vec![0, 2], vec![1, 1], vec![0.5, 0.5]);
@@ -161,13 +161,13 @@ impl Sparse {
         Self::new(columns, starts, indices, values)
     }
 
-    /// One more column before the first.
+    /// Inserts a column before the first.
     pub(super) fn shift_columns(&mut self) {
         self.columns += 1;
         self.indices.iter_mut().for_each(|column| *column += 1);
     }
 
-    /// Multiplies every column with its factor.
+    /// Multiplies every column by its factor.
     pub(crate) fn scale_columns(&mut self, factors: &[f32]) {
         self.values
             .iter_mut()
@@ -175,16 +175,16 @@ impl Sparse {
             .for_each(|(value, &column)| *value *= factors[column as usize]);
     }
 
-    /// The values of a row. What is put there must be finite.
+    /// The values of a row, which must stay finite.
     pub(crate) fn values_mut(&mut self, row: usize) -> &mut [f32] {
         &mut self.values[self.starts[row]..self.starts[row + 1]]
     }
 
-    /// Adds a row.
+    /// Appends a row.
     ///
     /// # Errors
-    /// When the columns do not strictly ascend below [`Sparse::columns`], are not as many as the values, or a value is
-    /// not finite.
+    /// When the columns do not strictly ascend below [`Sparse::columns`], their number differs from that of the values, or a
+    /// value is not finite.
     pub fn push(&mut self, indices: &[u32], values: &[f32]) -> Result<()> {
         if indices.len() != values.len() {
             let found = format!("{} columns and {} values", indices.len(), values.len());
@@ -221,7 +221,7 @@ impl Sparse {
     }
 }
 
-/// Orders the entries of a row by column; rows in order, as nearly all are, cost one pass.
+/// Sorts the entries of a row by column; sorted rows, as nearly all are, cost one pass.
 pub(super) fn sort_row(indices: &mut [u32], values: &mut [f32]) {
     if indices.is_sorted() {
         return;

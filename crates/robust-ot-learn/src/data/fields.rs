@@ -1,4 +1,4 @@
-//! The fields of a line of labels and sparse features, read as bytes since files of these have millions.
+//! The fields of lines with labels and sparse features, parsed as bytes because files have millions of them.
 
 /// The first line of the extreme-classification format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,21 +16,21 @@ impl Header {
     }
 }
 
-/// What stands between white space.
+/// The fields between white space.
 pub(super) fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
 
-/// `index:value`.
+/// Parses `index:value`.
 pub(super) fn feature(field: &[u8]) -> std::result::Result<(u32, f32), String> {
     let wrong = || format!("a feature must be index:value, but is '{}'", show(field));
     let colon = field.iter().position(|&byte| byte == b':').ok_or_else(wrong)?;
     let (index, value) = (&field[..colon], &field[colon + 1..]);
     if index == b"qid" {
-        return Err(format!("queries are not read, but here is '{}'", show(field)));
+        return Err(format!("queries are not supported, but here is '{}'", show(field)));
     }
     let index = whole(index).ok_or_else(wrong)?;
-    // Values are 1 in many files.
+    // A fast path for single digits: in many files all values are 1.
     let value = match value {
         [digit @ b'0'..=b'9'] => f32::from(digit - b'0'),
         _ => std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or_else(wrong)?,
@@ -42,7 +42,7 @@ pub(super) fn feature(field: &[u8]) -> std::result::Result<(u32, f32), String> {
     }
 }
 
-/// Digits, and nothing else.
+/// Parses digits only.
 pub(super) fn whole(field: &[u8]) -> Option<u32> {
     if field.is_empty() {
         return None;
@@ -53,12 +53,12 @@ pub(super) fn whole(field: &[u8]) -> Option<u32> {
     })
 }
 
-/// A number in any notation.
+/// Parses a number in any notation.
 pub(super) fn decimal(field: &[u8]) -> Option<f64> {
     std::str::from_utf8(field).ok()?.parse().ok()
 }
 
-/// A field for a message, cut where it is long.
+/// A field for an error message, shortened if it is long.
 pub(super) fn show(field: &[u8]) -> String {
     let text = String::from_utf8_lossy(field);
     match text.char_indices().nth(40) {

@@ -1,4 +1,4 @@
-//! Word counts: `word<TAB>count`, one a line.
+//! Word counts: `word<TAB>count`, one per line.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,16 +21,16 @@ use super::{Embeddings, format_error, io_error, line_error};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
-    /// Each word once, in the order of the file.
+    /// The distinct words, in the order of the file.
     pub words: Vec<String>,
-    /// How often it occurs; the counts of repeated lines are added.
+    /// How often each word occurs; the counts of repeated lines are added.
     pub counts: Vec<f64>,
 }
 
 /// A text as a measure on word vectors; see [`Histogram::embed`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embedded {
-    /// One point a known word, weighted by its count.
+    /// One point per known word, weighted by its count.
     pub measure: Measure,
     /// The known words, in the order of the points.
     pub words: Vec<String>,
@@ -48,7 +48,7 @@ impl Histogram {
         Self::parse(&text, path)
     }
 
-    /// The same from text; `path` is for messages.
+    /// Parses `word<TAB>count` lines; `path` is for error messages.
     ///
     /// # Errors
     /// As [`Histogram::read`].
@@ -63,13 +63,13 @@ impl Histogram {
             };
             let (word, count) = (word.trim(), count.trim());
             if word.is_empty() {
-                return refuse(format!("a word must stand before the tab, but the line is '{line}'"));
+                return refuse(format!("a word must come before the tab, but the line is '{line}'"));
             }
             let value = match count.parse::<f64>() {
                 Ok(value) if value.is_finite() && value >= 0.0 => value,
                 _ => {
                     return refuse(format!(
-                        "the count of '{word}' must be a number from 0 on, but is '{count}'"
+                        "the count of '{word}' must be a number of at least 0, but is '{count}'"
                     ));
                 }
             };
@@ -89,7 +89,7 @@ impl Histogram {
         Ok(Self { words, counts })
     }
 
-    /// The measure on the vectors of the known words.
+    /// Builds the measure on the vectors of the known words.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -108,7 +108,7 @@ impl Histogram {
     /// ```
     ///
     /// # Errors
-    /// When no word has a vector, or the known ones have no weight.
+    /// When no word has a vector, or the known words have no weight.
     pub fn embed(&self, embeddings: &Embeddings, path: &Path) -> Result<Embedded> {
         let (mut known, mut unknown, mut counts, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (word, &count) in self.words.iter().zip(&self.counts) {
@@ -147,9 +147,9 @@ mod tests {
         assert!(message("a 1\n").contains("t.tsv:1: a line must be word<TAB>count"));
         assert!(
             message("a\t1\nb\t-2\n")
-                .contains("t.tsv:2: the count of 'b' must be a number from 0 on, but is '-2'")
+                .contains("t.tsv:2: the count of 'b' must be a number of at least 0, but is '-2'")
         );
-        assert!(message("\t3\n").contains("a word must stand before the tab"));
+        assert!(message("\t3\n").contains("a word must come before the tab"));
         assert!(message("a\tNaN\n").contains("'NaN'"));
         assert!(message("\n").contains("is empty"));
     }

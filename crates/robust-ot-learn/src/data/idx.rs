@@ -17,17 +17,17 @@ use super::{format_error, io_error};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Idx {
-    /// Size of each dimension; the first is that of the samples.
+    /// The size of each dimension; the first is the number of samples.
     pub shape: Vec<usize>,
-    /// The numbers, the last dimension fastest.
+    /// The numbers, with the last dimension varying fastest.
     pub values: Vec<f32>,
 }
 
 impl Idx {
-    /// One row a sample, with all other dimensions side by side.
+    /// One row per sample, with all other dimensions flattened.
     ///
     /// # Panics
-    /// When `values` does not have as many numbers as `shape` says; what was read does.
+    /// When the length of `values` does not match `shape`; for data from [`read_idx`] it does.
     pub fn into_rows(self) -> Array2<f32> {
         let rows = self.shape.first().copied().unwrap_or(1);
         let columns = self.shape.iter().skip(1).product();
@@ -48,8 +48,8 @@ impl Idx {
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read, is not IDX, holds less or more than its header promises, or a number too large for
-/// single precision.
+/// When the file cannot be read, is not IDX, holds fewer or more numbers than its header promises, or holds a number too
+/// large for single precision.
 pub fn read_idx(path: &Path) -> Result<Idx> {
     let (shape, values) = read(path)?;
     Ok(Idx { shape, values })
@@ -66,7 +66,7 @@ pub fn read_idx(path: &Path) -> Result<Idx> {
 /// ```
 ///
 /// # Errors
-/// As [`read_idx`], and when there are more dimensions or a number is not a whole number from 0 on.
+/// As [`read_idx`], and when there are more dimensions or a number is not a whole number of at least 0.
 pub fn read_idx_labels(path: &Path) -> Result<Vec<usize>> {
     let (shape, values) = read(path)?;
     if shape.len() != 1 {

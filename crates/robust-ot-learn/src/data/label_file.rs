@@ -1,4 +1,4 @@
-//! The labels of samples, from whichever kind of file.
+//! The labels of samples, from any supported file.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
@@ -17,7 +17,7 @@ use super::mat::read_mat;
 use super::npy::{read_array, refused_number};
 use super::npz::{Content, read_npz};
 use super::number::Number;
-use super::svmlight::read_labelled;
+use super::svmlight::read_labeled;
 use super::tags::Tags;
 use super::variable::Role;
 use super::{extension, format_error, io_error};
@@ -32,22 +32,22 @@ use super::{extension, format_error, io_error};
 pub struct LabelFile {
     /// The labels of each sample, counted from 0; a sample may have none.
     pub rows: Vec<Vec<usize>>,
-    /// What the labels are called, if that is known.
+    /// The names of the labels, if known.
     pub names: Option<Vec<String>>,
-    /// Number of labels: that of the names or columns, or one more than the largest.
+    /// Number of labels: that of the names or columns, or one more than the largest label.
     pub count: usize,
-    /// Whether the count is what the file says, and not only one more than the largest label in it.
+    /// Whether the count is given, rather than inferred from the largest label in the file.
     pub counted: bool,
 }
 
-/// Reads labels by the ending of the file. With `names`, the labels are those.
+/// Reads labels in the format of the file extension. With `names`, the labels are these names.
 ///
-/// - `.npy`, `.npz`, `.mat`: n class indices, or n × L of 0 and 1 (in `.mat`, one row of indices is taken for a column);
-/// - IDX (names in `-ubyte` or `.idx`): n class indices;
-/// - `.csv`, `.tsv`: below a header, one column of classes, or 0 and 1 below the name of each label;
-/// - `.txt`: a line of comma-separated tags a sample, which may be empty; if all tags are whole numbers they are indices;
+/// - `.npy`, `.npz`, `.mat`: n class indices, or n × L of 0 and 1 (in `.mat`, one row of indices is read as a column);
+/// - IDX (names ending in `-ubyte` or `.idx`): n class indices;
+/// - `.csv`, `.tsv`: below a header, one column of classes, or one column of 0 and 1 per label;
+/// - `.txt`: one line of comma-separated tags per sample, possibly empty; if all tags are integers, they are indices;
 /// - `.svm`, `.svmlight`, `.libsvm`, and `.txt` with the header of the extreme-classification format: the labels of
-///   [`read_labelled`].
+///   [`read_labeled`].
 ///
 /// All but `.npz` may be gzipped.
 ///
@@ -66,8 +66,8 @@ pub struct LabelFile {
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read, has another ending, is not what the ending says, or has labels that are not among the
-/// names.
+/// When the file cannot be read, has another extension, does not match its extension, or has labels that are not among
+/// the names.
 pub fn read_labels(path: &Path, names: Option<&[String]>) -> Result<LabelFile> {
     let raw = match extension(path).as_str() {
         _ if is_idx(path) => Raw::Classes(read_idx_labels(path)?),
@@ -78,12 +78,12 @@ pub fn read_labels(path: &Path, names: Option<&[String]>) -> Result<LabelFile> {
         },
         "mat" => {
             let values: Array2<f64> = read_mat(path, Role::Labels)?;
-            // MATLAB has no vectors, and SciPy makes a row of one.
+            // MATLAB has no vectors, and SciPy writes them as rows.
             Raw::of_numbers(path, &if values.nrows() == 1 { values.reversed_axes() } else { values })?
         }
         "csv" | "tsv" => return read_label_table(path)?.resolve(path, names),
-        "svm" | "svmlight" | "libsvm" => Raw::of_labelled(path)?,
-        "txt" if begins_with_header(path)? => Raw::of_labelled(path)?,
+        "svm" | "svmlight" | "libsvm" => Raw::of_labeled(path)?,
+        "txt" if begins_with_header(path)? => Raw::of_labeled(path)?,
         "txt" => return read_tags(path)?.resolve(path, names),
         other => {
             let message = format!(
@@ -95,7 +95,7 @@ pub fn read_labels(path: &Path, names: Option<&[String]>) -> Result<LabelFile> {
     raw.finish(path, names)
 }
 
-/// Reads one name a line.
+/// Reads one name per line.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ pub fn read_labels(path: &Path, names: Option<&[String]>) -> Result<LabelFile> {
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read or is empty, or a line is empty or a repetition.
+/// When the file cannot be read or is empty, or a line is empty or repeated.
 pub fn read_label_names(path: &Path) -> Result<Vec<String>> {
     let (mut names, mut lines) = (Vec::new(), HashMap::new());
     read_lines(path, |number, line| {
@@ -115,7 +115,7 @@ pub fn read_label_names(path: &Path) -> Result<Vec<String>> {
             return Err("every line must be a name, but this is empty".into());
         }
         if let Some(first) = lines.insert(name.to_owned(), number) {
-            return Err(format!("names must be distinct, but '{name}' is in line {first} too"));
+            return Err(format!("names must be distinct, but '{name}' is also in line {first}"));
         }
         names.push(name.to_owned());
         Ok(())
@@ -128,9 +128,9 @@ pub fn read_label_names(path: &Path) -> Result<Vec<String>> {
 
 /// Labels as numbers.
 enum Raw {
-    /// One class a sample.
+    /// One class per sample.
     Classes(Vec<usize>),
-    /// The labels of each sample, and how many there are if the file says so.
+    /// The labels of each sample, and the number of labels if the file gives it.
     Sets(Vec<Vec<usize>>, Option<usize>),
 }
 
@@ -164,8 +164,8 @@ impl Raw {
         Ok(Self::Sets(rows, Some(values.columns())))
     }
 
-    fn of_labelled(path: &Path) -> Result<Self> {
-        let samples = read_labelled(path)?;
+    fn of_labeled(path: &Path) -> Result<Self> {
+        let samples = read_labeled(path)?;
         Ok(Self::Sets(samples.labels, samples.had_header.then_some(samples.label_count)))
     }
 
@@ -198,7 +198,7 @@ impl Raw {
     }
 }
 
-/// Whether a number says that the sample has the label.
+/// Whether a number means that the sample has the label.
 fn indicated(path: &Path, (row, column): (usize, usize), value: f64) -> Result<bool> {
     match value {
         0.0 => Ok(false),
@@ -212,7 +212,7 @@ fn indicated(path: &Path, (row, column): (usize, usize), value: f64) -> Result<b
     }
 }
 
-/// Whether the first line is the header of the extreme-classification format; three numbers are never longer than this.
+/// Whether the first line is the header of the extreme-classification format; three numbers never exceed 128 bytes.
 fn begins_with_header(path: &Path) -> Result<bool> {
     let mut line = Vec::new();
     let mut start = open_plain_or_gzip(path)?.take(128);
@@ -223,7 +223,7 @@ fn begins_with_header(path: &Path) -> Result<bool> {
 fn read_tags(path: &Path) -> Result<Tags> {
     let mut tags = Tags::default();
     read_lines(path, |number, line| {
-        // Splitting an empty line gives one empty tag, but it has none.
+        // Splitting an empty line would give one empty tag instead of none.
         let line = Some(line).filter(|line| !line.trim().is_empty());
         tags.push(number, line.into_iter().flat_map(|line| line.split(',')))
     })?;
@@ -262,7 +262,7 @@ pub(super) mod tests {
         assert_eq!(read("t.txt", b"\n\n", Some(&["a", "b"])).unwrap().count, 2);
         assert!(
             message("t.txt", "sea\nship,sea,ship\n", None)
-                .contains("t.txt:2: a label must stand once in a line, but 'ship'")
+                .contains("t.txt:2: a label must occur only once in a line, but 'ship'")
         );
         assert!(message("t.txt", "sea,,ship\n", None).contains("t.txt:1: labels must not be empty"));
         assert!(message("t.txt", "", None).contains("is empty"));
@@ -323,7 +323,7 @@ pub(super) mod tests {
         };
         assert_eq!(read("sea \r\nbig ship").unwrap(), ["sea", "big ship"]);
         let message = |text: &str| read(text).unwrap_err().to_string();
-        assert!(message("a\nb\na\n").contains("n.txt:3: names must be distinct, but 'a' is in line 1 too"));
+        assert!(message("a\nb\na\n").contains("n.txt:3: names must be distinct, but 'a' is also in line 1"));
         assert!(message("a\n\nb\n").contains("n.txt:2: every line must be a name"));
         assert!(message("").contains("is empty"));
     }

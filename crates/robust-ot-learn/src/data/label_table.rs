@@ -9,7 +9,7 @@ use super::table::{csv_error, open_csv};
 use super::tags::Tags;
 use super::{format_error, line_error};
 
-/// Reads one column of classes, or one of 0 and 1 for each label, below a header.
+/// Reads a table with a header: one column of classes, or one column of 0 and 1 per label.
 pub(super) fn read_label_table(path: &Path) -> Result<Tags> {
     let mut reader = open_csv(path)?;
     let (mut tags, mut record) = (Tags::default(), StringRecord::new());

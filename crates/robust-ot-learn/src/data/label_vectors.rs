@@ -8,10 +8,10 @@ use robust_ot::Result;
 
 use super::{Embeddings, extension, format_error, read_npy};
 
-/// One vector a label; see [`LabelVectors::read`].
+/// One vector per label; see [`LabelVectors::read`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelVectors {
-    /// One row a label; zero where there is none.
+    /// One row per label; zero for labels without a vector.
     pub vectors: Array2<f64>,
     /// The labels without a vector.
     pub missing: Vec<usize>,
@@ -20,9 +20,9 @@ pub struct LabelVectors {
 impl LabelVectors {
     /// Finds the vectors of these labels among word vectors in text, gzipped or not, or reads them row by row from `.npy`.
     ///
-    /// A label is looked up by its name, then with `_` for spaces, then both in lower case; then in the same ways without the
-    /// prefix up to a `_` that all names share, if they do (`TAG_sea`, `TAG_ship`); after that it is the average of the
-    /// vectors of its words, if all have one.
+    /// A label is looked up by its name, then with `_` for spaces, then both in lower case. If all names share a prefix
+    /// that ends in `_` (`TAG_sea`, `TAG_ship`), the same spellings are then tried without it. Otherwise the label's
+    /// vector is the average of the vectors of its words, if all have one.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -36,7 +36,7 @@ impl LabelVectors {
     /// ```
     ///
     /// # Errors
-    /// As [`Embeddings::read`] or [`read_npy`], and when `.npy` does not have one row of finite numbers a label.
+    /// As [`Embeddings::read`] or [`read_npy`], and when `.npy` does not have one row of finite numbers per label.
     pub fn read(path: &Path, names: &[String]) -> Result<Self> {
         if extension(path) == "npy" {
             return Self::read_rows(path, names.len());
@@ -63,7 +63,7 @@ impl LabelVectors {
     fn read_rows(path: &Path, labels: usize) -> Result<Self> {
         let vectors = read_npy(path)?;
         if vectors.nrows() != labels {
-            let message = format!("must have one row a label, but has {} for {labels}", vectors.nrows());
+            let message = format!("must have one row per label, but has {} for {labels}", vectors.nrows());
             return Err(format_error(path, message));
         }
         if let Some(((row, column), value)) = vectors.indexed_iter().find(|(_, value)| !value.is_finite()) {
@@ -78,7 +78,8 @@ impl LabelVectors {
     }
 }
 
-/// Bytes up to the last `_` that all names share and that leaves something of each: what all have tells none apart.
+/// The length in bytes of the prefix that all names share, up to the last `_` that leaves a nonempty rest of each name. A
+/// shared prefix distinguishes no labels.
 fn shared_prefix(names: &[String]) -> usize {
     let Some((first, others)) = names.split_first().filter(|(_, others)| !others.is_empty()) else {
         return 0;
@@ -90,11 +91,11 @@ fn shared_prefix(names: &[String]) -> usize {
     first.as_bytes()[..shared].iter().rposition(|&byte| byte == b'_').map_or(0, |place| place + 1)
 }
 
-/// How a label may be written among the words.
+/// The spellings under which a label is looked up.
 struct Spellings {
-    /// In one piece, the likeliest first.
+    /// The whole label, the likeliest spelling first.
     whole: Vec<String>,
-    /// Word by word, each in the same way.
+    /// Its words, each as written and in lower case.
     words: Vec<[String; 2]>,
 }
 
@@ -116,7 +117,7 @@ impl Spellings {
         self.whole.iter().chain(self.words.iter().flatten()).map(String::as_str)
     }
 
-    /// The vectors of which the label's is the average; none if it has none.
+    /// The vectors whose average is the label's vector; empty if it has none.
     fn find<'a>(&self, embeddings: &'a Embeddings) -> Vec<&'a [f64]> {
         if let Some(vector) = self.whole.iter().find_map(|spelling| embeddings.get(spelling)) {
             return vec![vector];
@@ -126,7 +127,8 @@ impl Spellings {
     }
 }
 
-/// Scales every row to length one, but for rows of zeros. The largest number goes first, so that no square leaves the range.
+/// Scales every row to length one, except rows of zeros. Rows are first divided by their largest number, so that no square
+/// leaves the range.
 ///
 /// ```
 /// let mut vectors = ndarray::array![[3e200, 4e200], [0.0, 0.0]];
@@ -164,7 +166,7 @@ mod tests {
         let text = b"tag 9 9\nsea 1 0\nship 0 1\nsea_ship 3 3\n";
         let found = read(text, &["TAG_sea", "TAG_Ship", "TAG_sea ship", "TAG_ship-sea"]).unwrap();
         assert_eq!(found.vectors, array![[1.0, 0.0], [0.0, 1.0], [3.0, 3.0], [0.5, 0.5]]);
-        // Of one name nothing is shared, and nothing is left out that would leave nothing.
+        // A single name shares no prefix, and no prefix is removed that would leave an empty name.
         assert_eq!(read(text, &["tag_sea"]).unwrap().vectors, array![[5.0, 4.5]]);
         assert_eq!(read(text, &["sea_", "sea_ship"]).unwrap().vectors, array![[1.0, 0.0], [3.0, 3.0]]);
     }
@@ -207,7 +209,7 @@ mod tests {
         let labels = LabelVectors::read(&path, &names).unwrap();
         assert_eq!((labels.vectors, labels.missing), (array![[1.0], [2.0]], vec![]));
         let message = LabelVectors::read(&path, &names[..1]).unwrap_err().to_string();
-        assert!(message.contains("one row a label, but has 2 for 1"));
+        assert!(message.contains("one row per label, but has 2 for 1"));
         write_npy(&path, &array![[1.0], [f64::NAN]]).unwrap();
         let message = LabelVectors::read(&path, &names).unwrap_err().to_string();
         assert!(message.contains("row 2, column 1 is NaN"));

@@ -1,8 +1,8 @@
 //! MATLAB's `.mat` of version 5 (what `save` writes before `-v7.3`): dense tables of real numbers.
 //!
-//! The file is a sequence of elements, each with its type and size; that of a variable may be compressed, and holds
-//! elements itself: flags, dimensions, name, numbers. It is read twice, once for the names and once for the numbers, so
-//! that no other variable is held.
+//! The file is a sequence of elements, each with its type and size. The element of a variable may be compressed and
+//! contains further elements: flags, dimensions, name, numbers. The file is read twice, once for the names and once for
+//! the numbers, so that no other variable is kept in memory.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -21,7 +21,7 @@ const HEADER: usize = 128;
 const MATRIX: u32 = 14;
 const COMPRESSED: u32 = 15;
 const HDF5: &[u8] = b"\x89HDF";
-/// Names have at most 63 letters, and nobody has this many dimensions.
+/// The largest size of a name or of dimensions, in bytes: names have at most 63 letters, and dimensions are few.
 const LARGEST_DESCRIPTION: u64 = 1024;
 
 /// Reads the table of a role: the one with a name of that role, or the only one.
@@ -43,7 +43,7 @@ pub(super) fn read_mat<T: Number>(path: &Path, role: Role) -> Result<Array2<T>> 
     table.ok_or_else(|| format_error(path, "the file changed while it was read".into()))
 }
 
-/// Shows each variable with what follows its name.
+/// Calls `visit` for each variable, with the elements after its name.
 fn scan(path: &Path, mut visit: impl FnMut(&Matrix, &mut Elements) -> Result<()>) -> Result<()> {
     let mut reader = open_plain_or_gzip(path)?;
     let mut header = [0; HEADER];
@@ -76,10 +76,10 @@ fn scan(path: &Path, mut visit: impl FnMut(&Matrix, &mut Elements) -> Result<()>
                     elements.show(&mut visit)?;
                 }
             }
-            // Elements of other kinds are no variables.
+            // Elements of other kinds are not variables.
             _ => {}
         }
-        // What was not looked at is skipped, and must be there all the same.
+        // The unread rest is skipped, but must be present.
         io::copy(&mut body, &mut io::sink()).map_err(|source| io_error(path, source))?;
         if body.limit() > 0 {
             return Err(cut_short(path));
@@ -87,7 +87,7 @@ fn scan(path: &Path, mut visit: impl FnMut(&Matrix, &mut Elements) -> Result<()>
     }
 }
 
-/// What an element is, and its bytes if they are in the tag itself.
+/// The type and size of an element, and its bytes if they are in the tag itself.
 struct Tag {
     kind: u32,
     size: u64,
@@ -132,7 +132,7 @@ impl Elements<'_> {
         }))
     }
 
-    /// The bytes of an element that must be short.
+    /// The bytes of an element, which must be short.
     fn description(&mut self) -> Result<Vec<u8>> {
         let tag = self.tag()?.ok_or_else(|| cut_short(self.path))?;
         if let Some(bytes) = tag.inline {
@@ -156,7 +156,7 @@ impl Elements<'_> {
     fn show(&mut self, visit: &mut impl FnMut(&Matrix, &mut Elements) -> Result<()>) -> Result<()> {
         let flags = self.description()?;
         if flags.len() < 4 {
-            return Err(format_error(self.path, "a variable must have flags, but one has not".into()));
+            return Err(format_error(self.path, "a variable must have flags, but one has none".into()));
         }
         let flags = self.word(&flags);
         let class = (flags & 0xff) as u8;
@@ -167,7 +167,7 @@ impl Elements<'_> {
             self.description()?.chunks_exact(4).map(|raw| self.word(raw) as usize).collect()
         };
         let name = String::from_utf8_lossy(&self.description()?).into_owned();
-        // MATLAB keeps the innards of objects in a variable without a name.
+        // MATLAB keeps the internals of objects in a variable without a name.
         if name.is_empty() {
             return Ok(());
         }
@@ -197,7 +197,7 @@ impl Matrix {
         Variable { name: self.name.clone(), obstacle }
     }
 
-    /// The numbers, which MATLAB stores by columns and in the smallest type that holds them.
+    /// Reads the numbers, which MATLAB stores by columns and in the smallest type that holds them.
     fn read_numbers<T: Number>(&self, elements: &mut Elements) -> Result<Array2<T>> {
         let path = elements.path;
         let refuse = |message: String| Err(format_error(path, message));
@@ -215,7 +215,7 @@ impl Matrix {
             12 => Kind::I64,
             13 => Kind::U64,
             other => {
-                return refuse(format!("'{}' must be stored as numbers, but is as type {other}", self.name));
+                return refuse(format!("'{}' must be stored as numbers, but has type {other}", self.name));
             }
         };
         let layout = Layout { kind, little_endian: elements.little_endian };
@@ -343,7 +343,7 @@ mod tests {
             message(&order.file(&[lie])).contains("promises 4294967295 × 9 numbers, but 16 bytes follow")
         );
         let whole = both(order);
-        // In the last variable, and in the compressed one before it.
+        // Cut in the last variable, and in the compressed one before it.
         assert!(message(&whole[..whole.len() - 3]).contains("must be a whole .mat file, but is cut short"));
         assert!(message(&whole[..HEADER + 90]).contains("must be a whole .mat file, but is cut short"));
         assert!(message(b"MATLAB 7.3 MAT-file, Platform: GLNXA64").contains("version 7.3 (HDF5)"));

@@ -1,8 +1,8 @@
-//! Readers and writers of the formats users bring: features and labels of samples, tables of numbers, word counts, word
-//! vectors.
+//! Readers and writers of data files: features and labels of samples, tables of numbers, word counts, word vectors.
 //!
-//! Every refusal names the file, the line where there are lines, the rule and the value.
+//! Every error names the file, the line if the file is text, the rule and the value.
 
+mod atomic;
 mod compressed;
 mod embeddings;
 mod feature_file;
@@ -21,7 +21,6 @@ mod svmlight;
 mod table;
 mod tags;
 mod variable;
-mod whole;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -29,6 +28,7 @@ use std::path::Path;
 
 use ndarray::{Array1, Array2};
 
+pub use self::atomic::write_atomic;
 pub use self::embeddings::Embeddings;
 pub use self::feature_file::{FeatureFile, read_features};
 pub use self::features::{Features, Sparse};
@@ -37,12 +37,11 @@ pub use self::idx::{Idx, read_idx, read_idx_labels};
 pub use self::label_file::{LabelFile, read_label_names, read_labels};
 pub use self::label_vectors::{LabelVectors, to_length_one};
 pub use self::npy::{read_npy, read_npy_f32, read_npy_integers, write_npy};
-pub use self::svmlight::{Labelled, read_labelled};
+pub use self::svmlight::{Labeled, read_labeled};
 pub use self::table::{Table, format_table, read_table, write_table};
-pub use self::whole::write_whole;
 use robust_ot::{Error, Result};
 
-/// Points from `.npy`, `.csv` or `.tsv`, one a row, with the names of the features where a header gives them.
+/// Reads points from `.npy`, `.csv` or `.tsv`, one per row, with the feature names if there is a header.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -55,7 +54,7 @@ use robust_ot::{Error, Result};
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read, has another ending, or is not a rectangle of finite numbers.
+/// When the file cannot be read, has another extension, or is not a rectangle of finite numbers.
 pub fn read_points(path: &Path) -> Result<Table> {
     match extension(path).as_str() {
         "npy" => Ok(Table { values: read_npy(path)?, names: None }),
@@ -66,7 +65,7 @@ pub fn read_points(path: &Path) -> Result<Table> {
     }
 }
 
-/// A vector from `.npy` or from text with one number a line.
+/// Reads a vector from `.npy` or from text with one number per line.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -82,12 +81,12 @@ pub fn read_vector(path: &Path) -> Result<Array1<f64>> {
     let values = if extension(path) == "npy" { read_npy(path)? } else { read_table(path)?.values };
     let (rows, columns) = values.dim();
     if rows != 1 && columns != 1 {
-        return Err(format_error(path, format!("must hold one number a row, but is {rows} × {columns}")));
+        return Err(format_error(path, format!("must hold one number per row, but is {rows} × {columns}")));
     }
     Ok(values.into_iter().collect())
 }
 
-/// A matrix from `.npy`, `.csv`, `.tsv` or any other text with comma-separated rows.
+/// Reads a matrix from `.npy`, `.csv`, `.tsv` or any other text with comma-separated rows.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -103,7 +102,7 @@ pub fn read_matrix(path: &Path) -> Result<Array2<f64>> {
     if extension(path) == "npy" { read_npy(path) } else { Ok(read_table(path)?.values) }
 }
 
-/// One group index a line, counted from 0.
+/// Reads one group index per line, counted from 0.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -114,7 +113,7 @@ pub fn read_matrix(path: &Path) -> Result<Array2<f64>> {
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read or a line is not a whole number.
+/// When the file cannot be read or a line is not a whole number of at least 0.
 pub fn read_groups(path: &Path) -> Result<Vec<usize>> {
     let text = std::fs::read_to_string(path).map_err(|source| io_error(path, source))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -124,14 +123,14 @@ pub fn read_groups(path: &Path) -> Result<Vec<usize>> {
                 line_error(
                     path,
                     at + 1,
-                    format!("a group must be a whole number from 0 on, but is '{}'", line.trim()),
+                    format!("a group must be a whole number of at least 0, but is '{}'", line.trim()),
                 )
             })
         })
         .collect()
 }
 
-/// The ending in lower case, without a `.gz` after it.
+/// The file extension in lower case, ignoring a final `.gz`.
 fn extension(path: &Path) -> String {
     let ending = |path: &Path| path.extension().and_then(OsStr::to_str).unwrap_or("").to_ascii_lowercase();
     match (ending(path), path.file_stem()) {

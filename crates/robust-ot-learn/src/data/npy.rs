@@ -1,6 +1,6 @@
 //! NumPy's `.npy`: a magic string, a header that promises a shape, then numbers.
 //!
-//! Numbers are read as they come, so that a header that lies costs nothing.
+//! Numbers are read piece by piece, so that a false header costs nothing.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,13 +8,13 @@ use std::path::Path;
 use ndarray::{Array2, ShapeBuilder};
 use robust_ot::Result;
 
+use super::atomic::write_atomic;
 use super::compressed::{fill, open_plain_or_gzip};
 use super::number::{Kind, Layout, Number, read_numbers};
-use super::whole::write_whole;
 use super::{format_error, io_error};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// NumPy itself writes headers of a few hundred bytes.
+/// The largest header in bytes; NumPy itself writes a few hundred.
 const LARGEST_HEADER: usize = 1 << 20;
 
 /// Reads a one- or two-dimensional array of f32 or f64; n numbers become n rows of one column.
@@ -29,8 +29,8 @@ const LARGEST_HEADER: usize = 1 << 20;
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read, is not `.npy`, holds other numbers or dimensions, or less or more than its header
-/// promises.
+/// When the file cannot be read, is not `.npy`, has another number type or other dimensions, or holds fewer or more numbers
+/// than its header promises.
 pub fn read_npy(path: &Path) -> Result<Array2<f64>> {
     let mut reader = open_plain_or_gzip(path)?;
     let header = Header::read(path, &mut reader)?;
@@ -56,7 +56,7 @@ pub fn read_npy_f32(path: &Path) -> Result<Array2<f32>> {
     read_array(path, &mut open_plain_or_gzip(path)?)
 }
 
-/// Reads n class indices: n numbers, or n rows of one.
+/// Reads n class indices: n numbers, or n rows of one number.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -67,23 +67,23 @@ pub fn read_npy_f32(path: &Path) -> Result<Array2<f32>> {
 /// ```
 ///
 /// # Errors
-/// As [`read_npy`], and when there are several columns or a number is not a whole number from 0 on.
+/// As [`read_npy`], and when there are several columns or a number is not a whole number of at least 0.
 pub fn read_npy_integers(path: &Path) -> Result<Vec<usize>> {
     let values: Array2<usize> = read_array(path, &mut open_plain_or_gzip(path)?)?;
     match values.dim() {
         (_, 1) => Ok(values.into_raw_vec_and_offset().0),
         (rows, columns) => {
-            Err(format_error(path, format!("must hold one number a row, but is {rows} × {columns}")))
+            Err(format_error(path, format!("must hold one number per row, but is {rows} × {columns}")))
         }
     }
 }
 
-/// Reads the bytes of a `.npy`, be it a file or in an archive, as any number.
+/// Reads an array from the bytes of a `.npy` file or archive member, as any number type.
 pub(super) fn read_array<T: Number>(path: &Path, reader: &mut dyn Read) -> Result<Array2<T>> {
     Header::read(path, reader)?.read_array(path, reader)
 }
 
-/// Reads a single string of ASCII letters, as archives of sparse matrices have.
+/// Reads a single string of ASCII letters, as in archives of sparse matrices.
 pub(super) fn read_string(path: &Path, reader: &mut dyn Read) -> Result<String> {
     let header = Header::read(path, reader)?;
     let kind = header.kind.trim_start_matches(['|', '<', '>', '=']);
@@ -96,9 +96,9 @@ pub(super) fn read_string(path: &Path, reader: &mut dyn Read) -> Result<String> 
     Ok(bytes[..length].iter().filter(|&&byte| byte != 0).map(|&byte| char::from(byte)).collect())
 }
 
-/// What stands before the numbers.
+/// The header before the numbers.
 struct Header {
-    /// NumPy's code of the type, such as `<f8`.
+    /// NumPy's type code, such as `<f8`.
     kind: String,
     fortran: bool,
     shape: Vec<usize>,
@@ -136,7 +136,7 @@ impl Header {
         Self::parse(&String::from_utf8_lossy(&header)).map_err(|message| format_error(path, message))
     }
 
-    /// The Python dictionary: descr, fortran_order, shape.
+    /// Parses the Python dictionary: descr, fortran_order, shape.
     fn parse(header: &str) -> std::result::Result<Self, String> {
         let field = |key: &str| {
             let at = header.find(&format!("'{key}'")).ok_or(format!("the .npy header has no '{key}'"))?;
@@ -157,7 +157,7 @@ impl Header {
         Ok(Self { kind: kind.to_owned(), fortran, shape })
     }
 
-    /// The numbers' layout, if they are numbers.
+    /// The layout of the numbers, or `None` for other types.
     fn layout(&self) -> Option<Layout> {
         let (order, code) = self.kind.split_at_checked(1)?;
         let kind = match code {
@@ -175,11 +175,11 @@ impl Header {
             _ => return None,
         };
         let layout = Layout { kind, little_endian: order != ">" };
-        // '|' stands for a type of which the order does not matter.
+        // '|' stands for a type without a byte order.
         (matches!(order, "<" | ">") || order == "|" && layout.bytes() == 1).then_some(layout)
     }
 
-    /// The numbers, which must be as many as promised and the last there is.
+    /// Reads the numbers, which must be as many as promised and end the data.
     fn read_array<T: Number>(&self, path: &Path, reader: &mut dyn Read) -> Result<Array2<T>> {
         let refuse = |message: String| Err(format_error(path, message));
         let Some(layout) = self.layout() else {
@@ -211,7 +211,7 @@ impl Header {
     }
 }
 
-/// The error of a number that is no `T`.
+/// The error for a number that is not a `T`.
 pub(super) fn refused_number<T: Number>(
     path: &Path,
     (row, column): (usize, usize),
@@ -222,7 +222,7 @@ pub(super) fn refused_number<T: Number>(
     format_error(path, message)
 }
 
-/// Numbers in rows, whichever way they were stored.
+/// Arranges numbers in rows, from either storage order.
 pub(super) fn rectangle<T: Number>(
     path: &Path,
     shape: (usize, usize),
@@ -245,7 +245,7 @@ pub fn write_npy(path: &Path, array: &Array2<f64>) -> Result<()> {
     let unpadded = MAGIC.len() + 4 + header.len() + 1;
     header.push_str(&" ".repeat(unpadded.next_multiple_of(64) - unpadded));
     header.push('\n');
-    write_whole(path, |file| {
+    write_atomic(path, |file| {
         file.write_all(MAGIC)?;
         file.write_all(&[1, 0])?;
         file.write_all(&(header.len() as u16).to_le_bytes())?;
@@ -319,7 +319,9 @@ mod tests {
         let (_dir, path) = file(&header("<f4", "(1,)"), &1.5_f32.to_le_bytes());
         assert!(read_npy_integers(&path).unwrap_err().to_string().contains("row 1, column 1 is 1.5"));
         let (_dir, path) = file(&header("|u1", "(1, 2)"), &[1, 2]);
-        assert!(read_npy_integers(&path).unwrap_err().to_string().contains("one number a row, but is 1 × 2"));
+        assert!(
+            read_npy_integers(&path).unwrap_err().to_string().contains("one number per row, but is 1 × 2")
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! NumPy's `.npz`, a zip of `.npy` files, and the sparse matrices that SciPy's `save_npz` keeps in one.
+//! NumPy's `.npz`, a zip of `.npy` files, and the sparse matrices that SciPy's `save_npz` stores in one.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -15,7 +15,7 @@ use super::number::Number;
 use super::variable::{Role, Variable, choose};
 use super::{format_error, io_error, open};
 
-/// What an archive holds for a role.
+/// The contents of an archive for a role.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Content<T> {
     Dense(Array2<T>),
@@ -25,7 +25,7 @@ pub(super) enum Content<T> {
 /// Reads the array of a role: the only one, the one with a name of that role, or a sparse matrix in CSR form.
 pub(super) fn read_npz<T: Number>(path: &Path, role: Role) -> Result<Content<T>> {
     let mut archive = Archive::open(path)?;
-    // Every sparse format has these three.
+    // Every sparse format of SciPy has these three members.
     if ["format", "shape", "data"].iter().all(|name| archive.names.iter().any(|there| there == name)) {
         return archive.read_sparse().map(Content::Sparse);
     }
@@ -38,7 +38,7 @@ pub(super) fn read_npz<T: Number>(path: &Path, role: Role) -> Result<Content<T>>
 struct Archive<'a> {
     path: &'a Path,
     zip: ZipArchive<BufReader<File>>,
-    /// The members that end in `.npy`, without that.
+    /// The names of the `.npy` members, without the extension.
     names: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Archive<'a> {
         };
         let starts: Vec<usize> = self.read("indptr")?.into_iter().collect();
         if starts.len().checked_sub(1) != Some(rows) {
-            let message = format!("{rows} rows must have one start more, but have {}", starts.len());
+            let message = format!("{rows} rows must have one more start, but have {}", starts.len());
             return Err(format_error(path, message));
         }
         let indices: Vec<u32> = self.read("indices")?.into_iter().collect();
@@ -93,7 +93,7 @@ impl<'a> Archive<'a> {
 fn zip_error(path: &Path, error: ZipError) -> Error {
     match error {
         ZipError::Io(source) => io_error(path, source),
-        other => format_error(path, format!("must be a sound zip archive of .npy files, but: {other}")),
+        other => format_error(path, format!("must be a valid zip archive of .npy files, but: {other}")),
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// The bytes of a `.npy`.
+    /// The bytes of a `.npy` file.
     fn npy(kind: &str, shape: &str, data: &[u8]) -> Vec<u8> {
         let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n");
         let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
@@ -153,7 +153,7 @@ mod tests {
             "{message}"
         );
         assert!(
-            read(b"text", Role::Features).unwrap_err().to_string().contains("must be a sound zip archive")
+            read(b"text", Role::Features).unwrap_err().to_string().contains("must be a valid zip archive")
         );
     }
 
@@ -182,7 +182,7 @@ mod tests {
         assert!(message(&sparse("csr", &[3, 3, 1], &[0, 2, 3])).contains("row 1 has 3 after 3"));
         assert!(
             message(&sparse("csr", &[3, 0, 1], &[0, 3]))
-                .contains("2 rows must have one start more, but have 2")
+                .contains("2 rows must have one more start, but have 2")
         );
         assert!(message(&sparse("csr", &[3, 0, 1], &[0, 4, 3])).contains("4 before 3"));
     }

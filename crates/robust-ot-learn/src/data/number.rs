@@ -1,4 +1,4 @@
-//! How binary formats store numbers, and reading many of them without believing how many there are.
+//! Number types of binary formats, and a reader that does not trust the promised count.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,7 +8,7 @@ use robust_ot::{Error, Result};
 use super::compressed::fill;
 use super::io_error;
 
-/// What a stored number is.
+/// The type of a stored number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     I8,
@@ -23,7 +23,7 @@ pub(super) enum Kind {
     F64,
 }
 
-/// What a stored number is, and the order of its bytes.
+/// The type of a stored number, and its byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     pub kind: Kind,
@@ -31,7 +31,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Bytes a number.
+    /// Bytes per number.
     pub(super) fn bytes(self) -> usize {
         match self.kind {
             Kind::I8 | Kind::U8 => 1,
@@ -41,7 +41,7 @@ impl Layout {
         }
     }
 
-    /// Appends the numbers in these bytes; stops with the first that is no `T`.
+    /// Appends the numbers in these bytes; stops with the first that is not a `T`.
     fn decode<T: Number>(self, raw: &[u8], values: &mut Vec<T>) -> std::result::Result<(), f64> {
         match self.kind {
             Kind::I8 => self.decode_as(raw, |bytes| f64::from(i8::from_le_bytes(bytes)), values),
@@ -57,7 +57,7 @@ impl Layout {
         }
     }
 
-    /// A loop of its own for each kind, which the compiler can make fast.
+    /// A separate loop for each kind, which the compiler can make fast.
     fn decode_as<T: Number, const N: usize>(
         self,
         raw: &[u8],
@@ -77,9 +77,9 @@ impl Layout {
     }
 }
 
-/// What stored numbers can be turned into.
+/// A type that stored numbers can be converted to.
 pub(super) trait Number: Copy {
-    /// What a number must do to be one.
+    /// The rule for valid numbers, as the end of "numbers must …".
     const RULE: &'static str;
     fn from_f64(value: f64) -> Option<Self>;
 }
@@ -100,29 +100,30 @@ impl Number for f32 {
 }
 
 impl Number for usize {
-    const RULE: &'static str = "be whole numbers from 0 on, below 2^53";
+    const RULE: &'static str = "be whole numbers of at least 0, below 2^53";
     fn from_f64(value: f64) -> Option<Self> {
-        // Past 2^53 an f64 may stand for another whole number than the file's.
+        // From 2^53 on, an f64 may represent a different integer than the file.
         let whole = (0.0..9_007_199_254_740_992.0).contains(&value) && value.fract() == 0.0;
         whole.then_some(value as usize)
     }
 }
 
 impl Number for u32 {
-    const RULE: &'static str = "be whole numbers from 0 on, below 2^32";
+    const RULE: &'static str = "be whole numbers of at least 0, below 2^32";
     fn from_f64(value: f64) -> Option<Self> {
         usize::from_f64(value).and_then(|whole| whole.try_into().ok())
     }
 }
 
-/// The promised numbers, or as many as are there.
+/// The promised numbers, or as many as the file holds.
 pub(super) struct Numbers<T> {
     pub values: Vec<T>,
-    /// Bytes up to the end of the reader, those past the promise included.
+    /// Bytes up to the end of the reader, including those past the promised count.
     pub bytes: u64,
 }
 
-/// Reads `promised` numbers piece by piece, then counts what is left; `refuse` words the error of the number that is no `T`.
+/// Reads `promised` numbers piece by piece, then counts the remaining bytes; `refuse` creates the error for a number that is
+/// not a `T`.
 pub(super) fn read_numbers<T: Number>(
     path: &Path,
     reader: &mut dyn Read,
@@ -135,7 +136,7 @@ pub(super) fn read_numbers<T: Number>(
     loop {
         let left = promised - values.len();
         let wanted = left.saturating_mul(layout.bytes()).min(piece.len());
-        // Past the promise, whole pieces are counted and dropped.
+        // Past the promised count, whole pieces are counted and dropped.
         let wanted = if wanted == 0 { piece.len() } else { wanted };
         let there = fill(reader, &mut piece[..wanted]).map_err(|source| io_error(path, source))?;
         bytes += there as u64;

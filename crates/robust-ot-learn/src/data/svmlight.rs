@@ -16,33 +16,33 @@ use super::{format_error, io_error, line_error};
 /// # let dir = tempfile::tempdir().unwrap();
 /// let path = dir.path().join("train.txt");
 /// std::fs::write(&path, "2 4 3\n0,2 1:0.5 3:1\n 0:2\n").unwrap();
-/// let samples = robust_ot_learn::data::read_labelled(&path)?;
+/// let samples = robust_ot_learn::data::read_labeled(&path)?;
 /// assert_eq!(samples.labels, [vec![0, 2], vec![]]);
 /// assert_eq!(samples.features.row(0), (&[1, 3][..], &[0.5, 1.0][..]));
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Labelled {
-    /// One row a sample.
+pub struct Labeled {
+    /// One row per sample.
     pub features: Sparse,
     /// The labels of each sample, in the order of the file.
     pub labels: Vec<Vec<usize>>,
-    /// Number of labels: that of the header, or one more than the largest.
+    /// Number of labels: that of the header, or one more than the largest label.
     pub label_count: usize,
     /// Whether the file has a header.
     pub had_header: bool,
-    /// What the file counts features from, 0 or 1.
+    /// The index of the first feature in the file, 0 or 1.
     pub first_index: usize,
 }
 
-impl Labelled {
-    /// Counts features from 0 although no 0 is among them, because in a file that belongs to this one there is.
+impl Labeled {
+    /// Counts features from 0 although no index is 0, because a related file has an index 0.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// let path = dir.path().join("test.svm");
     /// std::fs::write(&path, "1 2:5\n").unwrap();
-    /// let mut samples = robust_ot_learn::data::read_labelled(&path)?;
+    /// let mut samples = robust_ot_learn::data::read_labeled(&path)?;
     /// assert_eq!(samples.features.row(0).0, [1]);
     /// samples.count_from_zero();
     /// assert_eq!(samples.features.row(0).0, [2]);
@@ -58,24 +58,24 @@ impl Labelled {
 
 /// Reads `label,label… index:value …` lines, gzipped or not; a line that begins with a space or a feature has no label.
 ///
-/// With a first line `rows features labels`, indices count from 0 and an empty line is a sample without anything. Without
-/// one, indices count from 1 unless a 0 is among them, what follows `#` is a comment, lines without anything else are
-/// skipped, and the labels may be -1 and +1, which become the classes 0 and 1.
+/// With a first line `rows features labels`, indices count from 0 and an empty line is a sample without labels and features.
+/// Without it, indices count from 1 unless one is 0, `#` starts a comment, empty lines are skipped, and the labels may be -1
+/// and +1, which become the classes 0 and 1.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// let path = dir.path().join("train.svm");
 /// std::fs::write(&path, "# two samples\n+1 1:0.5 3:1\n-1 2:2\n").unwrap();
-/// let samples = robust_ot_learn::data::read_labelled(&path)?;
+/// let samples = robust_ot_learn::data::read_labeled(&path)?;
 /// assert_eq!(samples.labels, [vec![1], vec![0]]);
 /// assert_eq!(samples.features.row(1), (&[1][..], &[2.0][..]));
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 ///
 /// # Errors
-/// With the line, when a field is neither, a value is not finite, a feature or label is repeated in a line or does not fit
-/// the header, or there are fewer or more lines than it says.
-pub fn read_labelled(path: &Path) -> Result<Labelled> {
+/// When a field is neither a label nor a feature, a value is not finite, a feature or label is repeated in a line or does
+/// not fit the header, or there are fewer or more lines than the header promises. The error names the line.
+pub fn read_labeled(path: &Path) -> Result<Labeled> {
     let mut reader = open_plain_or_gzip(path)?;
     let mut bytes = Vec::new();
     let mut rows = Rows::default();
@@ -122,10 +122,10 @@ pub fn read_labelled(path: &Path) -> Result<Labelled> {
     rows.finish(header).map_err(|(line, message)| line_error(path, line, message))
 }
 
-/// A label with its line.
+/// A line number and a label of that line.
 type Place = (usize, usize);
 
-/// What was read so far.
+/// The rows read so far.
 #[derive(Debug)]
 struct Rows {
     starts: Vec<usize>,
@@ -137,7 +137,7 @@ struct Rows {
     largest_label: Option<usize>,
     /// The first line with a label of -1.
     minus_one: Option<usize>,
-    /// The first label that cannot stand beside -1.
+    /// The first label that cannot occur beside -1.
     no_sign: Option<Place>,
 }
 
@@ -190,7 +190,7 @@ impl Rows {
         let (indices, values) = (&mut self.indices[start..], &mut self.values[start..]);
         sort_row(indices, values);
         if let Some([index, ..]) = indices.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("a feature must stand once in a line, but {index} is repeated"));
+            return Err(format!("a feature must occur only once in a line, but {index} is repeated"));
         }
         self.zero_based |= indices.first() == Some(&0);
         self.largest_index = self.largest_index.max(indices.last().copied());
@@ -211,11 +211,13 @@ impl Rows {
                 Some(label) => {
                     Err(format!("labels must be below {labels}, as the header says, but one is {label}"))
                 }
-                None => Err(format!("labels must be whole numbers from 0 on, but one is '{}'", show(field))),
+                None => {
+                    Err(format!("labels must be whole numbers of at least 0, but one is '{}'", show(field)))
+                }
             };
         }
         let label = match whole(field).map(f64::from).or_else(|| decimal(field)) {
-            // The class of -1 is 0, that of +1 is 1; whether any label forbids this is known at the end.
+            // -1 becomes class 0 and +1 class 1; only at the end is it known whether another label forbids this.
             Some(-1.0) => {
                 self.minus_one.get_or_insert(number);
                 return Ok(0);
@@ -224,7 +226,7 @@ impl Rows {
                 label as usize
             }
             _ => {
-                let rule = "labels must be whole numbers from 0 on, or -1 and +1";
+                let rule = "labels must be whole numbers of at least 0, or -1 and +1";
                 return Err(format!("{rule}, but one is '{}'", show(field)));
             }
         };
@@ -235,9 +237,9 @@ impl Rows {
         Ok(label)
     }
 
-    fn finish(mut self, header: Option<Header>) -> std::result::Result<Labelled, (usize, String)> {
+    fn finish(mut self, header: Option<Header>) -> std::result::Result<Labeled, (usize, String)> {
         if let (Some(minus), Some((line, label))) = (self.minus_one, self.no_sign) {
-            let rule = format!("beside the -1 of line {minus} the only label must be +1");
+            let rule = format!("with the -1 in line {minus}, the only other label must be +1");
             return Err((line, format!("{rule}, but here is {label}")));
         }
         let first_index = usize::from(header.is_none() && !self.zero_based);
@@ -252,7 +254,7 @@ impl Rows {
             });
         let features = Sparse::new(columns, self.starts, self.indices, self.values)
             .map_err(|error| (1, error.to_string()))?;
-        Ok(Labelled { features, labels: self.labels, label_count, had_header: header.is_some(), first_index })
+        Ok(Labeled { features, labels: self.labels, label_count, had_header: header.is_some(), first_index })
     }
 }
 
@@ -263,7 +265,7 @@ fn check_distinct(labels: &[usize]) -> std::result::Result<(), String> {
     let mut sorted = labels.to_vec();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(format!("a label must stand once in a line, but {} is repeated", pair[0])),
+        Some(pair) => Err(format!("a label must occur only once in a line, but {} is repeated", pair[0])),
         None => Ok(()),
     }
 }
@@ -275,11 +277,11 @@ mod tests {
     use super::*;
     use crate::data::compressed::tests::gzip;
 
-    fn read(bytes: &[u8]) -> Result<Labelled> {
+    fn read(bytes: &[u8]) -> Result<Labeled> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.svm");
         std::fs::write(&path, bytes).unwrap();
-        read_labelled(&path)
+        read_labeled(&path)
     }
 
     fn message(text: &str) -> String {
@@ -320,7 +322,7 @@ mod tests {
         assert_eq!(read(b"-1 1:1\n").unwrap().label_count, 2);
         assert!(
             message("1 1:1\n-1 1:1\n0 1:1\n")
-                .contains("a.svm:3: beside the -1 of line 2 the only label must be +1, but here is 0")
+                .contains("a.svm:3: with the -1 in line 2, the only other label must be +1, but here is 0")
         );
         assert_eq!(read(b"3.0,1 1:1\n").unwrap().labels, [[3, 1]]);
     }
@@ -335,7 +337,7 @@ mod tests {
             message("1 2 2\n2 1:1\n")
                 .contains("a.svm:2: labels must be below 2, as the header says, but one is 2")
         );
-        assert!(message("1 2 2\n-1 1:1\n").contains("from 0 on, but one is '-1'"));
+        assert!(message("1 2 2\n-1 1:1\n").contains("whole numbers of at least 0, but one is '-1'"));
         assert!(message("2 2 2\n0 1:1\n").contains("a.svm:2: the header promises 2 rows, but there are 1"));
         assert!(
             message("1 2 2\n0 1:1\n1 1:1\n")
@@ -348,14 +350,14 @@ mod tests {
         assert!(message("0 1:1e39\n").contains("but one is '1:1e39'"));
         assert!(
             message("0 1:1\n0 3:1 2:1 3:2\n")
-                .contains("a.svm:2: a feature must stand once in a line, but 3 is")
+                .contains("a.svm:2: a feature must occur only once in a line, but 3 is")
         );
-        assert!(message("4,2,4 1:1\n").contains("a label must stand once in a line, but 4 is repeated"));
+        assert!(message("4,2,4 1:1\n").contains("a label must occur only once in a line, but 4 is repeated"));
         assert!(message("0 1:1 x\n").contains("a feature must be index:value, but is 'x'"));
         assert!(message("0 -1:1\n").contains("but is '-1:1'"));
         assert!(message("0 4294967296:1\n").contains("but is '4294967296:1'"));
         assert!(message("0 1:\n").contains("but is '1:'"));
-        assert!(message("0 qid:3 1:1\n").contains("queries are not read, but here is 'qid:3'"));
+        assert!(message("0 qid:3 1:1\n").contains("queries are not supported, but here is 'qid:3'"));
         assert!(message("0.5 1:1\n").contains("or -1 and +1, but one is '0.5'"));
         assert!(message("1, 1:1\n").contains("but one is ''"));
         assert!(message("-2 1:1\n").contains("but one is '-2'"));

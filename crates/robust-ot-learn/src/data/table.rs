@@ -7,11 +7,11 @@ use csv::{ReaderBuilder, StringRecord, Trim, WriterBuilder};
 use ndarray::Array2;
 use robust_ot::{Error, Result};
 
+use super::atomic::write_atomic;
 use super::compressed::open_plain_or_gzip;
-use super::whole::write_whole;
 use super::{extension, format_error, io_error, line_error};
 
-/// Numbers in rows, and the names of the columns if the file has them.
+/// Rows of numbers, with the column names if the file has them.
 ///
 /// ```
 /// let table = robust_ot_learn::data::Table { values: ndarray::array![[1.0]], names: None };
@@ -19,14 +19,14 @@ use super::{extension, format_error, io_error, line_error};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// One row a line.
+    /// One row per line.
     pub values: Array2<f64>,
-    /// The header.
+    /// The column names of the header.
     pub names: Option<Vec<String>>,
 }
 
-/// Reads comma-separated (in `.tsv`: tab-separated) finite numbers, gzipped or not. A first line of names, without a number or a missing
-/// value among them, is a header.
+/// Reads comma-separated (in `.tsv`: tab-separated) finite numbers, gzipped or not. The first line is a header if all its
+/// fields are names: neither numbers nor missing values.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ pub fn read_table(path: &Path) -> Result<Table> {
     Ok(Table { values: values.map_err(|error| format_error(path, error.to_string()))?, names })
 }
 
-/// Whether a field can be a name: not a number, and not how files write a missing one.
+/// Whether a field can be a name: neither a number nor a marker for a missing value.
 fn is_name(field: &str) -> bool {
     let missing = ["", "-", "?", "na", "n/a", "null", "none", "missing"];
     number(field).is_none() && !missing.contains(&field.to_ascii_lowercase().as_str())
@@ -97,10 +97,10 @@ fn number(field: &str) -> Option<f64> {
 /// # Errors
 /// When the file cannot be written.
 pub fn write_table(path: &Path, header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<()> {
-    write_whole(path, |out| format_table(out, delimiter(path), header, rows))
+    write_atomic(path, |out| format_table(out, delimiter(path), header, rows))
 }
 
-/// The same to any writer, with fields between delimiters.
+/// [`write_table`] to any writer, with any delimiter.
 ///
 /// ```
 /// let mut out = Vec::new();
@@ -127,7 +127,7 @@ pub fn format_table(
     writer.flush()
 }
 
-/// The writer's own error, so that its kind can be told: a closed pipe is no failure.
+/// The writer's own error, which keeps its kind: a closed pipe is not a failure.
 fn io_kind(error: csv::Error) -> std::io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(source) => source,
@@ -135,7 +135,7 @@ fn io_kind(error: csv::Error) -> std::io::Error {
     }
 }
 
-/// Fields between delimiters, plain or gzipped; what the first line is, and how many fields a line has, is for the caller.
+/// Opens a delimited file, plain or gzipped; the caller interprets the first line and checks the number of fields.
 pub(super) fn open_csv(path: &Path) -> Result<csv::Reader<Box<dyn BufRead>>> {
     let mut builder = ReaderBuilder::new();
     builder.delimiter(delimiter(path)).has_headers(false).flexible(true).trim(Trim::All);

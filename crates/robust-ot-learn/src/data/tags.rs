@@ -1,4 +1,4 @@
-//! Labels given as text: the distinct ones, which rows have them, and which labels they are.
+//! Labels given as text tags: the distinct tags, the rows that have them, and the labels they stand for.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,12 +21,12 @@ pub(super) struct Tags {
 struct Tag {
     name: String,
     first_line: usize,
-    /// Number of rows before the last that has it.
+    /// The index of the last row that has the tag.
     last_row: usize,
 }
 
 impl Tags {
-    /// Adds the row of a line.
+    /// Adds the tags of a line as a row.
     pub(super) fn push<'a>(
         &mut self,
         line: usize,
@@ -39,7 +39,7 @@ impl Tags {
             }
             if let Some(&place) = self.places.get(tag) {
                 if self.distinct[place].last_row == self.rows.len() {
-                    return Err(format!("a label must stand once in a line, but '{tag}' is repeated"));
+                    return Err(format!("a label must occur only once in a line, but '{tag}' is repeated"));
                 }
                 self.distinct[place].last_row = self.rows.len();
                 row.push(place);
@@ -53,7 +53,8 @@ impl Tags {
         Ok(())
     }
 
-    /// Which labels the tags are: those of these names, or indices if all are; without names, the names are the tags.
+    /// Maps tags to labels: to these names, or to indices if all tags are indices. Without names, other tags become the
+    /// names.
     pub(super) fn resolve(mut self, path: &Path, names: Option<&[String]>) -> Result<LabelFile> {
         let indices: Option<Vec<usize>> = self.distinct.iter().map(|tag| index(&tag.name)).collect();
         let labels = match (names, indices) {
@@ -99,7 +100,7 @@ impl Tags {
         }
     }
 
-    /// The error of the first tag that is no name.
+    /// The error for the first tag that is not a name.
     fn unknown(
         &self,
         path: &Path,
@@ -113,20 +114,20 @@ impl Tags {
     }
 }
 
-/// The index that a tag writes. '01' writes none, since it would be the same label as '1'.
+/// Parses a tag as an index. '01' is not an index, since it would be the same label as '1'.
 fn index(tag: &str) -> Option<usize> {
-    // Below 2^32, so that one more is a number too.
+    // Below 2^32, so that adding one does not overflow.
     let index = tag.parse::<u32>().ok()? as usize;
     (index.to_string() == tag).then_some(index)
 }
 
-/// The name with the fewest edits from a tag, unless they are more than a third of its letters.
+/// The name with the fewest edits from a tag, unless they exceed a third of its letters.
 fn closest<'a>(tag: &str, names: &'a [String]) -> Option<&'a str> {
     let near = names.iter().map(|name| (edits(tag, name), name)).min_by_key(|&(edits, _)| edits);
     near.filter(|&(edits, _)| edits <= tag.chars().count().div_ceil(3)).map(|(_, name)| name.as_str())
 }
 
-/// Letters to insert, drop or replace; only case counts nothing.
+/// The edit distance: letters to insert, delete or replace, ignoring case.
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -165,7 +166,7 @@ mod tests {
         let given = resolve(&["ship", "sea"], Some(&["sea", "sky", "ship"])).unwrap();
         assert_eq!((given.rows, given.count), (vec![vec![2], vec![0]], 3));
         assert_eq!(resolve(&["2", "0"], Some(&["a", "b", "c"])).unwrap().rows, [[2], [0]]);
-        // Names that are numbers are names.
+        // Numbers that are among the names are names, not indices.
         assert_eq!(resolve(&["7"], Some(&["5", "7"])).unwrap().rows, [[1]]);
     }
 

@@ -1,4 +1,4 @@
-//! Which of the arrays in a file is meant.
+//! The choice of an array among several in a file.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use robust_ot::Result;
 
 use super::format_error;
 
-/// What an array is wanted for.
+/// The purpose of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Features,
@@ -14,7 +14,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// The names that tell of this role.
+    /// The names that indicate this role.
     fn names(self) -> &'static [&'static str] {
         match self {
             Self::Features => &["x", "X", "features", "data", "fts"],
@@ -23,22 +23,22 @@ impl Role {
     }
 }
 
-/// Something in a file that has a name.
+/// A named variable in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Variable {
     pub name: String,
-    /// What it is, if not a rectangle of numbers.
+    /// What the variable is, if not a rectangle of numbers.
     pub obstacle: Option<String>,
 }
 
-/// The index of the variable with a name of this role, or else of the only one with numbers.
+/// The index of the variable with a name of this role, or else of the only numeric one.
 pub(super) fn choose(path: &Path, role: Role, all: &[Variable]) -> Result<usize> {
     let only = |fits: &dyn Fn(&Variable) -> bool| {
         let mut places = all.iter().enumerate().filter(|(_, variable)| fits(variable)).map(|(at, _)| at);
         places.next().filter(|_| places.next().is_none())
     };
     let named = |variable: &Variable| role.names().contains(&variable.name.as_str());
-    // A name comes first: where X is not an array of numbers, the only array that is may be y.
+    // Names take precedence: if X is not numeric, the only numeric array may be y.
     let chosen = if all.iter().any(named) { only(&named) } else { only(&|v| v.obstacle.is_none()) };
     let Some(at) = chosen else {
         let list = |names: Vec<String>| if names.is_empty() { "nothing".into() } else { names.join(", ") };

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use ndarray::Array2;
 use robust_ot::loss::{LossSettings, RobustLoss};
-use robust_ot::{Error, Grouping, GroupingRule, MetricFamily, MetricSet, Result, SetParameters};
+use robust_ot::sets::{GroupingRule, MetricFamily, SetParameters};
+use robust_ot::{Error, Grouping, MetricSet, Result};
 
 use super::geometry::Geometry;
 use super::protocol::Protocol;
@@ -17,7 +18,7 @@ const ORACLE_ENTROPY_OF_THE_PAPER: f64 = 0.2;
 /// The losses by name.
 ///
 /// ```
-/// use robust_ot::MetricFamily;
+/// use robust_ot::sets::MetricFamily;
 /// use robust_ot_learn::LossName;
 ///
 /// assert_eq!("ce".parse::<LossName>()?, LossName::CrossEntropy);

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use robust_ot::{Error, MetricFamily, Result};
+use robust_ot::sets::MetricFamily;
+use robust_ot::{Error, Result};
 
 /// Whose settings replace the defaults.
 ///

@@ -31,7 +31,7 @@ pub struct Fitted {
 ///
 /// ```
 /// use ndarray::Array2;
-/// use robust_ot::Interrupt;
+/// use robust_ot::solve::Interrupt;
 /// use robust_ot::loss::Targets;
 /// use robust_ot_learn::data::Features;
 /// use robust_ot_learn::{Dataset, FitRun, FitSettings, Samples};

@@ -1,6 +1,7 @@
 //! Every choice of a fit.
 
-use robust_ot::{Interrupt, Result};
+use robust_ot::Result;
+use robust_ot::solve::Interrupt;
 
 use super::loss_choice::LossChoice;
 use super::preparation::Preparation;

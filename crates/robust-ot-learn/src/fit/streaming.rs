@@ -1,7 +1,8 @@
 //! A fit whose rows arrive in parts.
 
 use ndarray::Array2;
-use robust_ot::{Error, Interrupt, Result};
+use robust_ot::solve::Interrupt;
+use robust_ot::{Error, Result};
 
 use super::geometry::Geometry;
 use super::objective::FitObjective;
@@ -21,7 +22,7 @@ use crate::trainer::Epoch;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::Interrupt;
+/// use robust_ot::solve::Interrupt;
 /// use robust_ot::loss::Targets;
 /// use robust_ot_learn::data::Features;
 /// use robust_ot_learn::{Dataset, FitSettings, Samples, StreamingFit};

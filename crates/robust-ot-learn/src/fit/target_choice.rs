@@ -2,7 +2,8 @@
 
 use ndarray::{Array1, Array2};
 use robust_ot::loss::Targets;
-use robust_ot::{Grouping, MetricFamily, MetricSet, Result};
+use robust_ot::sets::MetricFamily;
+use robust_ot::{Grouping, MetricSet, Result};
 
 use super::geometry::Geometry;
 use super::loss_choice::LossChoice;

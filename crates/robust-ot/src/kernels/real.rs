@@ -9,7 +9,8 @@ use super::slices::{double, single};
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Interrupt, transport::Sinkhorn};
+/// use robust_ot::solve::Interrupt;
+/// use robust_ot::transport::Sinkhorn;
 ///
 /// let mut sinkhorn = Sinkhorn::new(&[0.5, 0.5], &[0.5, 0.5], 0.1)?;
 /// let costs = array![[0.0_f32, 1.0], [1.0, 0.0]];
@@ -56,7 +57,7 @@ pub(crate) mod sealed {
         fn exp_shifted(x: &mut [Self], shift: Self) -> f64;
         /// x_j ← e^{s_j − c_j · inverse − shift}; returns the sum.
         fn exp_exponents(x: &mut [Self], s: &[Self], c: &[Self], inverse: Self, shift: Self) -> f64;
-        /// Softmax over the rows q of g_q − c_qp · inverse, for every column p, and its logarithm. `room` is a workspace
+        /// Softmax over the rows q of g_q − c_qp · inverse, for every column p, and its logarithm. `workspace` is a workspace
         /// of two numbers per column.
         fn softmax_columns(
             shares: &mut [Self],
@@ -64,7 +65,7 @@ pub(crate) mod sealed {
             c: &[Self],
             g: &[Self],
             inverse: Self,
-            room: (&mut [Self], &mut [Self]),
+            workspace: (&mut [Self], &mut [Self]),
         );
         /// y_j ← y_j x_j.
         fn multiply(y: &mut [Self], x: &[Self]);

@@ -16,7 +16,7 @@ use crate::linalg::{flat, flat_mut};
 
 /// Rows that one thread processes at a time: enough for its matrix products, few enough for its caches. The number is
 /// fixed, so that results do not depend on the number of threads.
-const ROWS_A_CHUNK: usize = 16;
+const ROWS_PER_CHUNK: usize = 16;
 
 /// The robust loss between softmax predictions and true labels, with label vectors as geometry.
 ///
@@ -162,13 +162,13 @@ impl<T: Real> RobustLoss<T> {
         let logs = flat(&log_predictions);
         self.check(log_predictions.view(), logs, targets)?;
         let width = self.labels();
-        workspace.resize(targets.rows(), width, ROWS_A_CHUNK);
+        workspace.resize(targets.rows(), width, ROWS_PER_CHUNK);
         let LossWorkspace { losses, gradients, chunks } = workspace;
-        let outs = losses.axis_chunks_iter_mut(Axis(0), ROWS_A_CHUNK).into_par_iter().zip(chunks);
-        let numbers = ROWS_A_CHUNK * width;
+        let outs = losses.axis_chunks_iter_mut(Axis(0), ROWS_PER_CHUNK).into_par_iter().zip(chunks);
+        let numbers = ROWS_PER_CHUNK * width;
         let ins = logs.par_chunks(numbers).zip(flat_mut(gradients).par_chunks_mut(numbers));
         outs.zip(ins).enumerate().try_for_each(|(at, ((losses, chunk), (log_predictions, gradients)))| {
-            let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_A_CHUNK);
+            let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_PER_CHUNK);
             let rows = Rows { labels, settings, targets, first, log_predictions, interrupt };
             if rows.interrupted() { Ok(()) } else { chunk.solve(rows, losses, gradients) }
         })
@@ -198,8 +198,8 @@ impl<T: Real> RobustLoss<T> {
         self.check(log_predictions.view(), logs, targets)?;
         let width = self.labels();
         let interrupt = None;
-        let chunks = logs.par_chunks(ROWS_A_CHUNK * width).enumerate().map(|(at, log_predictions)| {
-            let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_A_CHUNK);
+        let chunks = logs.par_chunks(ROWS_PER_CHUNK * width).enumerate().map(|(at, log_predictions)| {
+            let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_PER_CHUNK);
             let rows = Rows { labels, settings, targets, first, log_predictions, interrupt };
             let count = log_predictions.len() / width;
             let (mut losses, mut gradients) =

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::kernels::Real;
 use crate::linalg::{inner, product_into, row as row_of};
-use crate::metric::{Room, WorstCase};
+use crate::metric::{Buffers, WorstCase};
 
 /// A gap of at most this many units of rounding counts as zero.
 const ROUNDING: f64 = 8.0;
@@ -56,7 +56,7 @@ pub(super) struct Chunk<T> {
     there: Vec<Measured>,
     probe: Option<Measured>,
     columns: Columns<T>,
-    room: Room,
+    workspace: Buffers,
 }
 
 /// Plans: γ_pq = h_p s_pq, one line of L numbers per true label.
@@ -75,8 +75,8 @@ struct Measured {
 }
 
 impl Measured {
-    fn room(size: usize) -> Self {
-        Self { moment: Array2::zeros((size, size)), worst: WorstCase::room(size), entropy: 0.0 }
+    fn workspace(size: usize) -> Self {
+        Self { moment: Array2::zeros((size, size)), worst: WorstCase::workspace(size), entropy: 0.0 }
     }
 }
 
@@ -151,7 +151,7 @@ impl<T: Real> Chunk<T> {
             let span = rows.span(row, width);
             let lines = self.lines[span.clone()].chunks_exact(width);
             // Where almost no mass moves, only the logarithms of the plan found are consistent with this metric's costs.
-            let fits = self.settled[row] && rows.settings.oracle().to_bits() == entropy.to_bits();
+            let fits = self.settled[row] && rows.settings.linear_entropy().to_bits() == entropy.to_bits();
             let plan = if fits { &self.found } else { &self.plan };
             for (costs, logs) in lines.zip(plan.logs[span].chunks_exact(width)) {
                 T::add_own(gradient, T::nearest(share), costs);
@@ -283,7 +283,7 @@ impl<T: Real> Chunk<T> {
             let mut problem = Problem {
                 prediction,
                 costs: &self.lines[span.clone()],
-                regularisation: rows.settings.oracle(),
+                regularization: rows.settings.linear_entropy(),
                 shares: &mut plan.shares[span.clone()],
                 logs: &mut plan.logs[span.clone()],
             };
@@ -300,7 +300,7 @@ impl<T: Real> Chunk<T> {
         let (mut any, least) = (false, tolerance.max(ROUNDING * T::EPSILON));
         let width = rows.width();
         let Measured { moment: direction, worst: probe, .. } =
-            self.probe.get_or_insert_with(|| Measured::room(*size));
+            self.probe.get_or_insert_with(|| Measured::workspace(*size));
         for (row, prediction) in self.predictions.chunks_exact(width).enumerate() {
             if rows.truth(row).len() == 1 {
                 continue;
@@ -321,7 +321,7 @@ impl<T: Real> Chunk<T> {
             let theta = search(|theta| {
                 to.assign(from);
                 to.scaled_add(theta, direction);
-                set.evaluate_into(to, probe, &mut self.room)?;
+                set.evaluate_into(to, probe, &mut self.workspace)?;
                 let omega = entropy_slope(prediction, shares, found.0, theta);
                 Ok(inner(&probe.metric, direction) + entropy * omega)
             })?;
@@ -345,7 +345,7 @@ impl<T: Real> Chunk<T> {
             true_labels: &mut self.true_labels,
             cross: &mut self.square,
             measured,
-            room: &mut self.room,
+            workspace: &mut self.workspace,
         }
     }
 }
@@ -375,7 +375,7 @@ struct Parts<'a, T> {
     true_labels: &'a mut Vec<T>,
     cross: &'a mut Vec<T>,
     measured: &'a mut Vec<Measured>,
-    room: &'a mut Room,
+    workspace: &'a mut Buffers,
 }
 
 /// Computes V, h(V) and Σ γ ln γ of every row. With Γ all plans stacked, Y = Γ E has all cross moments.
@@ -384,10 +384,11 @@ struct Parts<'a, T> {
 /// otherwise V would be a difference of large numbers, mostly rounding.
 fn measure<T: Real>(rows: Rows<T>, parts: Parts<T>) -> Result<()> {
     let Labels { points, grams, size, set, .. } = rows.labels;
-    let Parts { predictions, diagonals, masses, logs, moved, true_labels, cross, measured, room } = parts;
+    let Parts { predictions, diagonals, masses, logs, moved, true_labels, cross, measured, workspace } =
+        parts;
     let (width, dim) = (rows.width(), points.ncols());
     if measured.len() < rows.count() {
-        measured.resize_with(rows.count(), || Measured::room(*size));
+        measured.resize_with(rows.count(), || Measured::workspace(*size));
     }
     for (row, prediction) in predictions.chunks_exact(width).enumerate() {
         let span = rows.span(row, width);
@@ -435,7 +436,7 @@ fn measure<T: Real>(rows: Rows<T>, parts: Parts<T>) -> Result<()> {
                 moment[[a, b]] = moment[[b, a]];
             }
         }
-        set.evaluate_into(moment, worst, room)?;
+        set.evaluate_into(moment, worst, workspace)?;
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ pub(super) struct Columns<T> {
 pub(super) struct Problem<'a, T> {
     pub(super) prediction: &'a [T],
     pub(super) costs: &'a [T],
-    pub(super) regularisation: f64,
+    pub(super) regularization: f64,
     pub(super) shares: &'a mut [T],
     pub(super) logs: &'a mut [T],
 }
@@ -72,7 +72,7 @@ impl<T: Real> Columns<T> {
     /// The plan of the current potentials, the masses of its columns, and their error.
     fn update(&mut self, problem: &mut Problem<T>) -> f64 {
         let Self { potentials, masses, top, sum } = self;
-        let inverse = T::nearest(1.0 / problem.regularisation);
+        let inverse = T::nearest(1.0 / problem.regularization);
         T::softmax_columns(problem.shares, problem.logs, problem.costs, potentials, inverse, (top, sum));
         masses.clear();
         let lines = problem.shares.chunks_exact(problem.prediction.len());
@@ -133,7 +133,7 @@ impl<T: Real> Columns<T> {
         let norms = problem.prediction.iter().zip(problem.costs).zip(&*problem.logs);
         let loss: f64 = norms
             .map(|((h, cost), log)| {
-                (*h).into() * (first - (*cost).into() / problem.regularisation - (*log).into())
+                (*h).into() * (first - (*cost).into() / problem.regularization - (*log).into())
             })
             .sum();
         gain - loss
@@ -154,7 +154,7 @@ mod tests {
             let mut problem = Problem {
                 prediction: &prediction,
                 costs: &costs,
-                regularisation: 0.05,
+                regularization: 0.05,
                 shares: &mut shares,
                 logs: &mut logs,
             };

@@ -1,7 +1,5 @@
 //! Settings of the loss.
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, Result};
 use crate::metric::MetricSet;
 
@@ -21,7 +19,8 @@ use crate::metric::MetricSet;
 /// let settings = LossSettings { frank_wolfe: 100, sinkhorn: 1000, tolerance: 1e-6, ..Default::default() };
 /// assert!(settings.check().is_ok());
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LossSettings {
     /// The metric set.
     pub set: MetricSet,
@@ -56,7 +55,7 @@ impl LossSettings {
     /// # Errors
     /// When a setting is outside its range.
     pub fn check(&self) -> Result<()> {
-        for (name, value) in [("entropy", self.entropy), ("oracle_entropy", self.oracle())] {
+        for (name, value) in [("entropy", self.entropy), ("oracle_entropy", self.linear_entropy())] {
             if !(1e-30..=1e30).contains(&value) {
                 return Err(Error::parameter(name, "between 1e-30 and 1e30", value));
             }
@@ -73,7 +72,7 @@ impl LossSettings {
     }
 
     /// The regularization of the linear problems.
-    pub fn oracle(&self) -> f64 {
+    pub fn linear_entropy(&self) -> f64 {
         self.oracle_entropy.unwrap_or(self.entropy)
     }
 }

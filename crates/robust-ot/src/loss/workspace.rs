@@ -42,7 +42,7 @@ impl<T: Real> LossWorkspace<T> {
     }
 
     /// Resizes the workspace for a batch, in chunks of the given number of rows.
-    pub(super) fn resize(&mut self, rows: usize, labels: usize, rows_a_chunk: usize) {
+    pub(super) fn resize(&mut self, rows: usize, labels: usize, rows_per_chunk: usize) {
         if self.gradients.dim() != (rows, labels) {
             // The last batch is often shorter than the others; the memory of the longer ones is kept.
             let gradients = std::mem::take(&mut self.gradients).into_raw_vec_and_offset().0;
@@ -51,7 +51,7 @@ impl<T: Real> LossWorkspace<T> {
             losses.resize(rows, 0.0);
             self.losses = Array1::from_vec(losses);
         }
-        let chunks = rows.div_ceil(rows_a_chunk);
+        let chunks = rows.div_ceil(rows_per_chunk);
         if self.chunks.len() < chunks {
             self.chunks.resize_with(chunks, Chunk::default);
         }

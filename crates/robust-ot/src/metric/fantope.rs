@@ -16,17 +16,17 @@ use crate::linalg::{Eigen, inner};
 #[derive(Debug, Clone)]
 pub(crate) struct Proximal {
     pub(crate) k: usize,
-    pub(crate) centre: Array2<f64>,
+    pub(crate) center: Array2<f64>,
     pub(crate) step: f64,
 }
 
 impl Proximal {
     /// h_t(V) and its maximizer, with the spectrum of M_c + tV.
     pub(crate) fn evaluate(&self, moment: &Array2<f64>) -> Result<WorstCase> {
-        let eigen = Eigen::new(&(&self.centre + &(moment * self.step)))?;
+        let eigen = Eigen::new(&(&self.center + &(moment * self.step)))?;
         let shift = water_level(&eigen.values, self.k);
         let metric = eigen.reassemble(&eigen.values.mapv(|w| (w - shift).clamp(0.0, 1.0)));
-        let away = &metric - &self.centre;
+        let away = &metric - &self.center;
         let value = inner(moment, &metric) - inner(&away, &away) / (2.0 * self.step);
         Ok(WorstCase { value, metric, spectrum: Some(eigen) })
     }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn the_maximiser_is_in_the_fantope_and_is_the_gradient() {
         let moment = metric(5, 3);
-        let prox = Proximal { k: 2, centre: Array2::eye(5) * 0.4, step: 0.3 };
+        let prox = Proximal { k: 2, center: Array2::eye(5) * 0.4, step: 0.3 };
         let worst = prox.evaluate(&moment).unwrap();
         assert_abs_diff_eq!(worst.metric.diag().sum(), 2.0, epsilon = 1e-12);
         let eigen = Eigen::new(&worst.metric).unwrap();
@@ -96,7 +96,7 @@ mod tests {
         // `zeros` is the number of zero eigenvalues.
         for (step, zeros) in [(3.0, 2), (0.3, 0)] {
             let moment = metric(5, 3);
-            let prox = Proximal { k: 2, centre: Array2::eye(5) * 0.4, step };
+            let prox = Proximal { k: 2, center: Array2::eye(5) * 0.4, step };
             let worst = prox.evaluate(&moment).unwrap();
             let spectrum = Eigen::new(&worst.metric).unwrap().values;
             assert_eq!(spectrum.iter().filter(|w| w.abs() < 1e-12).count(), zeros);

@@ -14,14 +14,13 @@ mod spectral;
 use std::fmt;
 
 use ndarray::Array2;
-use serde::{Deserialize, Serialize};
 
 use self::curvature::Curvature;
 pub use self::named::{MetricFamily, SetParameters};
 pub use self::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::sealed::Kernels;
-use crate::linalg::{Eigen, EigenRoom, flat, inner};
+use crate::linalg::{Eigen, EigenWorkspace, flat, inner};
 
 /// The largest exponent V/λ: beyond it, e^{V/λ} or a sum of such terms may leave the range of f64.
 pub(crate) const LARGEST_EXPONENT: f64 = 600.0;
@@ -49,8 +48,9 @@ pub(crate) const LARGEST_EXPONENT: f64 = 600.0;
 /// assert_eq!(worst.metric, array![[0.6, 0.0], [0.0, 0.8]]);
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum MetricSet {
     /// {I}: the squared 2-Wasserstein distance.
     W2,
@@ -91,7 +91,7 @@ pub enum MetricSet {
     /// The unit ball of the Schatten norm dual to ρ.
     Rkp {
         /// ρ in [1, ∞].
-        #[serde(with = "infinite")]
+        #[cfg_attr(feature = "serde", serde(with = "infinite"))]
         rho: f64,
     },
 }
@@ -118,16 +118,16 @@ pub struct WorstCase {
 
 impl WorstCase {
     /// A zero result, to be overwritten, for metrics of size r × r.
-    pub(crate) fn room(size: usize) -> Self {
+    pub(crate) fn workspace(size: usize) -> Self {
         Self { value: 0.0, metric: Array2::zeros((size, size)), spectrum: None }
     }
 }
 
 /// Reusable workspace for evaluating sets.
 #[derive(Default)]
-pub(crate) struct Room {
-    eigen: EigenRoom,
-    scaling: scaling::Room,
+pub(crate) struct Buffers {
+    eigen: EigenWorkspace,
+    scaling: scaling::Buffers,
 }
 
 impl MetricSet {
@@ -186,8 +186,8 @@ impl MetricSet {
 
     /// [`MetricSet::worst_case`] for parameters that are already checked.
     pub(crate) fn evaluate(&self, moment: &Array2<f64>) -> Result<WorstCase> {
-        let mut worst = WorstCase::room(moment.nrows());
-        self.evaluate_into(moment, &mut worst, &mut Room::default())?;
+        let mut worst = WorstCase::workspace(moment.nrows());
+        self.evaluate_into(moment, &mut worst, &mut Buffers::default())?;
         // A power that underflows is as wrong as one that overflows.
         let vanished =
             matches!(self, Self::PPower { .. }) && worst.value == 0.0 && moment.iter().any(|&v| v != 0.0);
@@ -200,7 +200,7 @@ impl MetricSet {
         &self,
         moment: &Array2<f64>,
         worst: &mut WorstCase,
-        room: &mut Room,
+        workspace: &mut Buffers,
     ) -> Result<()> {
         let metric = &mut worst.metric;
         worst.value = match self {
@@ -213,12 +213,14 @@ impl MetricSet {
             Self::PPower { k } => entrywise::norm_power(moment, *k, metric),
             Self::Kl { lambda, prior } => entrywise::kl(moment, *lambda, prior, metric)?,
             Self::Ds { lambda, prior } => {
-                scaling::doubly_stochastic(moment, *lambda, prior, metric, &mut room.scaling)?
+                scaling::doubly_stochastic(moment, *lambda, prior, metric, &mut workspace.scaling)?
             }
             Self::Features { lambda } => entrywise::features(moment, *lambda, metric),
-            Self::Srw { k } => spectral::largest(moment, *k, worst, &mut room.eigen)?,
-            Self::Rkp { rho } if rho.is_infinite() => spectral::largest(moment, 1, worst, &mut room.eigen)?,
-            Self::Rkp { rho } => spectral::schatten(moment, *rho, worst, &mut room.eigen)?,
+            Self::Srw { k } => spectral::largest(moment, *k, worst, &mut workspace.eigen)?,
+            Self::Rkp { rho } if rho.is_infinite() => {
+                spectral::largest(moment, 1, worst, &mut workspace.eigen)?
+            }
+            Self::Rkp { rho } => spectral::schatten(moment, *rho, worst, &mut workspace.eigen)?,
         };
         // NaN when any entry is not finite.
         let (least, _) = f64::extremes(flat(&worst.metric));
@@ -302,6 +304,7 @@ impl fmt::Display for MetricSet {
 }
 
 /// Serializes every ρ as text, since JSON has no number for ∞.
+#[cfg(feature = "serde")]
 mod infinite {
     use serde::{Deserialize, Deserializer, Serializer};
 

@@ -16,7 +16,8 @@ use crate::error::{Error, Result};
 /// | `prior` | eye for `kl`, ones for `ds` | `kl`, `ds` |
 ///
 /// ```
-/// use robust_ot::{MetricFamily, MetricSet, SetParameters};
+/// use robust_ot::sets::{MetricFamily, SetParameters};
+/// use robust_ot::MetricSet;
 /// let set = MetricFamily::Srw.set(SetParameters { k: 3, ..Default::default() })?;
 /// assert_eq!(set, MetricSet::Srw { k: 3 });
 /// # Ok::<(), robust_ot::Error>(())
@@ -43,7 +44,7 @@ impl SetParameters {
     /// Rejects values that are out of range regardless of the set.
     ///
     /// ```
-    /// use robust_ot::SetParameters;
+    /// use robust_ot::sets::SetParameters;
     /// assert!(SetParameters { rho: 0.5, ..Default::default() }.check().is_err());
     /// ```
     ///
@@ -59,7 +60,8 @@ impl SetParameters {
 /// The families of metric sets, without their parameters.
 ///
 /// ```
-/// use robust_ot::{MetricFamily, MetricSet, SetParameters};
+/// use robust_ot::sets::{MetricFamily, SetParameters};
+/// use robust_ot::MetricSet;
 ///
 /// let family: MetricFamily = "p-power".parse()?;
 /// assert_eq!(family.set(SetParameters { k: 2, ..Default::default() })?, MetricSet::PPower { k: 2 });
@@ -145,7 +147,8 @@ impl FromStr for MetricFamily {
 /// Reads a family and its parameters, `name` or `name:key=value,…` with the keys `k`, `rho`, `lambda` and `prior`.
 ///
 /// ```
-/// use robust_ot::{MetricSet, Prior};
+/// use robust_ot::sets::Prior;
+/// use robust_ot::MetricSet;
 ///
 /// assert_eq!("w2".parse::<MetricSet>()?, MetricSet::W2);
 /// assert_eq!("srw:k=3".parse::<MetricSet>()?, MetricSet::Srw { k: 3 });
@@ -187,7 +190,8 @@ impl MetricSet {
     /// The family this set belongs to.
     ///
     /// ```
-    /// use robust_ot::{MetricFamily, MetricSet};
+    /// use robust_ot::sets::MetricFamily;
+    /// use robust_ot::MetricSet;
     /// assert_eq!(MetricSet::Srw { k: 2 }.family(), MetricFamily::Srw);
     /// ```
     pub fn family(&self) -> MetricFamily {

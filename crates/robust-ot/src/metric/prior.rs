@@ -3,7 +3,6 @@
 use std::fmt;
 
 use ndarray::Array2;
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::linalg::Eigen;
@@ -15,13 +14,13 @@ const TOLERANCE: f64 = 1e-10;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::Prior;
+/// use robust_ot::sets::Prior;
 ///
 /// assert!(Prior::Matrix(array![[1.0, 0.5], [0.5, 1.0]]).check(2).is_ok());
 /// assert!(Prior::Matrix(array![[1.0, 2.0], [2.0, 1.0]]).check(2).is_err()); // an eigenvalue is −1
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Prior {
     /// The identity: features do not interact.
     Eye,

@@ -26,10 +26,10 @@ pub(super) fn doubly_stochastic(
     lambda: f64,
     prior: &Prior,
     metric: &mut Array2<f64>,
-    room: &mut Room,
+    workspace: &mut Buffers,
 ) -> Result<f64> {
     let size = moment.nrows();
-    let Room { exponents, log_sums, powers, matrix, right, u, best } = room;
+    let Buffers { exponents, log_sums, powers, matrix, right, u, best } = workspace;
     exponents.clear();
     for (a, row) in moment.rows().into_iter().enumerate() {
         exponents.extend(
@@ -77,7 +77,7 @@ pub(super) fn doubly_stochastic(
 
 /// Workspace for one scaling.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Buffers {
     exponents: Vec<f64>,
     log_sums: Vec<f64>,
     powers: Vec<f64>,
@@ -166,7 +166,7 @@ mod tests {
             let moment = a.dot(&a.t()) * scale;
             let mut metric = Array2::zeros((6, 6));
             let value =
-                doubly_stochastic(&moment, 0.7, &Prior::Ones, &mut metric, &mut Room::default()).unwrap();
+                doubly_stochastic(&moment, 0.7, &Prior::Ones, &mut metric, &mut Buffers::default()).unwrap();
             for row in metric.rows() {
                 assert!((row.sum() - 1.0).abs() <= 1e-11, "{scale}: {row}");
             }

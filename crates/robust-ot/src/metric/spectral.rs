@@ -5,19 +5,19 @@ use ndarray::Array2;
 use super::WorstCase;
 use super::curvature::{Curvature, divided_differences};
 use crate::error::Result;
-use crate::linalg::{Eigen, EigenRoom};
+use crate::linalg::{Eigen, EigenWorkspace};
 
 /// h = sum of the k largest eigenvalues, M* = projector on their space.
 pub(super) fn largest(
     moment: &Array2<f64>,
     k: usize,
     worst: &mut WorstCase,
-    room: &mut EigenRoom,
+    workspace: &mut EigenWorkspace,
 ) -> Result<f64> {
     let size = moment.nrows();
     let eigen = worst.spectrum.get_or_insert_with(|| Eigen::zeros(size));
-    eigen.decompose(moment, room)?;
-    eigen.reassemble_into(&mut worst.metric, room, |i, _| f64::from(u8::from(i + k >= size)));
+    eigen.decompose(moment, workspace)?;
+    eigen.reassemble_into(&mut worst.metric, workspace, |i, _| f64::from(u8::from(i + k >= size)));
     Ok(eigen.values.iter().skip(size - k).sum())
 }
 
@@ -28,10 +28,10 @@ pub(super) fn schatten(
     moment: &Array2<f64>,
     rho: f64,
     worst: &mut WorstCase,
-    room: &mut EigenRoom,
+    workspace: &mut EigenWorkspace,
 ) -> Result<f64> {
     let eigen = worst.spectrum.get_or_insert_with(|| Eigen::zeros(moment.nrows()));
-    eigen.decompose(moment, room)?;
+    eigen.decompose(moment, workspace)?;
     let top = eigen.values[moment.nrows() - 1].max(0.0);
     if top == 0.0 {
         worst.metric.fill(0.0);
@@ -39,7 +39,7 @@ pub(super) fn schatten(
     }
     let powers = eigen.values.iter().map(|w| (w.max(0.0) / top).powf(rho));
     let norm = top * powers.sum::<f64>().powf(1.0 / rho);
-    eigen.reassemble_into(&mut worst.metric, room, |_, w| (w.max(0.0) / norm).powf(rho - 1.0));
+    eigen.reassemble_into(&mut worst.metric, workspace, |_, w| (w.max(0.0) / norm).powf(rho - 1.0));
     Ok(norm)
 }
 

@@ -2,9 +2,9 @@
 
 use ndarray::{Array1, Array2, Axis};
 
-use super::frame::Frame;
-use crate::displacement::{by_slots, lay_out, second_moment, symmetrised, weighted_sum};
+use crate::displacement::{by_slots, lay_out, second_moment, symmetrized, weighted_sum};
 use crate::error::{Error, Result};
+use crate::frame::Frame;
 use crate::grouping::Grouping;
 use crate::linalg::product;
 use crate::measure::Measure;
@@ -13,7 +13,8 @@ use crate::measure::Measure;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Corpus, Grouping, Measure};
+/// use robust_ot::device::Corpus;
+/// use robust_ot::{Grouping, Measure};
 ///
 /// let measures = [array![[0.0, 1.0]], array![[2.0, 1.0], [4.0, 1.0]]].map(|points| Measure::uniform(points).unwrap());
 /// let corpus = Corpus::new(&measures.each_ref(), &Grouping::none(2))?;
@@ -23,7 +24,7 @@ use crate::measure::Measure;
 #[derive(Debug, Clone)]
 pub struct Corpus {
     members: Vec<Member>,
-    centre: Array1<f64>,
+    center: Array1<f64>,
     grouping: Grouping,
 }
 
@@ -44,10 +45,10 @@ impl Corpus {
     /// When there are no measures, or their numbers of features differ from each other or from the grouping's.
     pub fn new(measures: &[&Measure], grouping: &Grouping) -> Result<Self> {
         check(measures, grouping)?;
-        let mut centre = Array1::zeros(grouping.dim());
-        measures.iter().for_each(|measure| centre += &weighted_sum(measure.points(), measure.weights()));
-        centre /= measures.len() as f64;
-        Self::around(centre, measures, grouping)
+        let mut center = Array1::zeros(grouping.dim());
+        measures.iter().for_each(|measure| center += &weighted_sum(measure.points(), measure.weights()));
+        center /= measures.len() as f64;
+        Self::around(center, measures, grouping)
     }
 
     /// Lays the measures out around a given center: a [`Screen`](crate::Screen) of one corpus also bounds distances to
@@ -55,23 +56,23 @@ impl Corpus {
     ///
     /// # Errors
     /// As [`Corpus::new`], and when the center has another number of features or is not finite.
-    pub fn around(centre: Array1<f64>, measures: &[&Measure], grouping: &Grouping) -> Result<Self> {
+    pub fn around(center: Array1<f64>, measures: &[&Measure], grouping: &Grouping) -> Result<Self> {
         check(measures, grouping)?;
-        if centre.len() != grouping.dim() {
-            return Err(Error::Dimension { source_dim: grouping.dim(), target_dim: centre.len() });
+        if center.len() != grouping.dim() {
+            return Err(Error::Dimension { source_dim: grouping.dim(), target_dim: center.len() });
         }
-        if let Some(odd) = centre.iter().find(|x| !x.is_finite()) {
-            return Err(Error::parameter("centre", "finite", odd));
+        if let Some(odd) = center.iter().find(|x| !x.is_finite()) {
+            return Err(Error::parameter("center", "finite", odd));
         }
         let groups = grouping.groups();
         let members = measures.iter().map(|measure| {
-            let points = lay_out(measure.points(), &centre, grouping);
+            let points = lay_out(measure.points(), &center, grouping);
             let weights = measure.weights().clone();
             let second = second_moment(&points, &weights, groups);
             let mean = weighted_sum(&points, &weights).insert_axis(Axis(0));
             Member { points, weights, second, mean }
         });
-        Ok(Self { members: members.collect(), centre, grouping: grouping.clone() })
+        Ok(Self { members: members.collect(), center, grouping: grouping.clone() })
     }
 
     /// Number of measures.
@@ -110,8 +111,8 @@ impl Corpus {
     }
 
     /// The center, which is subtracted from all points.
-    pub fn centre(&self) -> &Array1<f64> {
-        &self.centre
+    pub fn center(&self) -> &Array1<f64> {
+        &self.center
     }
 
     /// Σ w_i x_iᵀ x_i of a measure, over slots.
@@ -124,7 +125,7 @@ impl Corpus {
         let (source, target, groups) = (&self.members[first], &self.members[second], self.size());
         let shared = &source.second + &target.second;
         let cross = product(by_slots(source.mean.view(), groups).t(), by_slots(target.mean.view(), groups));
-        let independent = symmetrised(&shared - &cross - cross.t());
+        let independent = symmetrized(&shared - &cross - cross.t());
         Frame { shared, independent, dim: self.dim() }
     }
 }

@@ -9,13 +9,13 @@ use ndarray::Array2;
 
 use super::active::{ActiveSet, Vertex};
 use super::corrective::correct;
-use super::frame::Frame;
 use super::line_search::line_search;
 use super::model::Model;
-use super::settings::{Settings, Solver};
+use super::settings::{Settings, StepRule};
 use super::solution::Step;
 use super::status::Status;
 use crate::error::Result;
+use crate::frame::Frame;
 use crate::interrupt::Interrupt;
 use crate::linalg::inner;
 use crate::metric::MetricSet;
@@ -60,7 +60,7 @@ pub(super) struct End {
     pub(super) relative_gap: f64,
     pub(super) metric: Array2<f64>,
     pub(super) moment: Array2<f64>,
-    pub(super) unregularised_value: f64,
+    pub(super) unregularized_value: f64,
     pub(super) active: ActiveSet,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Descent<'a> {
         frame: &'a Frame,
         settings: &'a Settings,
     ) -> Result<Self> {
-        let corrective = matches!(settings.solver, Solver::Auto | Solver::Corrective);
+        let corrective = matches!(settings.step_rule, StepRule::Auto | StepRule::Corrective);
         let model = Model::new(set, corrective, &frame.independent);
         let (metric, penalty) = model.first_metric(&frame.independent)?;
         Ok(Self {
@@ -97,9 +97,9 @@ impl<'a> Descent<'a> {
         bounds.raise_lower(dual - self.penalty);
         model.learn(&self.metric, dual, self.promise, bounds.gap());
         let place = active.add(vertex);
-        match self.settings.solver {
-            Solver::Classic => active.step_towards(place, 2.0 / (history.len() as f64 + 2.0)),
-            Solver::LineSearch => {
+        match self.settings.step_rule {
+            StepRule::Classic => active.step_towards(place, 2.0 / (history.len() as f64 + 2.0)),
+            StepRule::LineSearch => {
                 let found = &active.vertices[place];
                 let moment = active.moment();
                 let direction = &found.moment - &moment;
@@ -108,7 +108,7 @@ impl<'a> Descent<'a> {
                 let (theta, _) = line_search(model, start, &direction, extra, LINE_ACCURACY)?;
                 active.step_towards(place, theta);
             }
-            Solver::Auto | Solver::Corrective => {
+            StepRule::Auto | StepRule::Corrective => {
                 near.into_iter().for_each(|vertex| {
                     active.add(vertex);
                 });
@@ -163,10 +163,10 @@ impl<'a> Descent<'a> {
     pub(super) fn end(self) -> Result<End> {
         let moment = self.best.active.moment();
         let worst = self.set.evaluate(&moment)?;
-        let unregularised_value = worst.value;
+        let unregularized_value = worst.value;
         let relative_gap = self.relative_gap();
         let metric = self.model.final_metric(worst);
-        Ok(End { relative_gap, metric, moment, unregularised_value, active: self.best.active })
+        Ok(End { relative_gap, metric, moment, unregularized_value, active: self.best.active })
     }
 }
 

@@ -3,19 +3,19 @@
 use ndarray::Array2;
 
 use super::descent::{Descent, End};
-use super::entropic_oracle::EntropicOracle;
-use super::oracle::Oracle;
+use super::oracle::LinearOracle;
 use super::problem::Problem;
-use super::settings::{Settings, Solver};
+use super::settings::{Settings, StepRule};
 use super::solution::Solution;
 use super::status::Status;
 use super::workspace::Workspace;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::linalg::inner;
+use crate::transport::EntropicOracle;
 
 /// Entropy that changes the value by less than this fraction of the tolerance is not worth a Sinkhorn solve.
-const UNSEEN: f64 = 0.25;
+const NEGLIGIBLE_ENTROPY: f64 = 0.25;
 /// The relative gap below which the oracle also returns neighboring plans: there the metric changes little from call to
 /// call, and so does the optimal plan.
 const CLOSE: f64 = 1e-2;
@@ -26,18 +26,18 @@ const NEAR: usize = 5;
 const FAR: f64 = 10.0;
 
 /// Solves a problem whose parameters have been checked.
-pub(super) fn minimise(
+pub(super) fn minimize(
     problem: &Problem,
     settings: &Settings,
-    room: &mut Workspace,
+    workspace: &mut Workspace,
     device: Option<Box<dyn EntropicOracle>>,
     interrupt: &Interrupt,
 ) -> Result<Solution> {
     let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
     let mut descent = Descent::new(set, *entropy, maps.frame(), settings)?;
     let (mut oracle, probes) = choose_oracle(problem, settings, device, &descent.metric, interrupt)?;
-    oracle.swap_room(room);
-    let corrects = matches!(settings.solver, Solver::Auto | Solver::Corrective);
+    oracle.swap_buffers(workspace);
+    let corrects = matches!(settings.step_rule, StepRule::Auto | StepRule::Corrective);
     loop {
         let gap = descent.relative_gap();
         let close = corrects && gap <= CLOSE && gap > FAR * settings.tol_gap_rel;
@@ -46,21 +46,21 @@ pub(super) fn minimise(
         descent.take(answer.vertex, answer.near, answer.dual)?;
         oracle.sharpen(answer.own_gap, descent.outlook());
         let mut status = descent.status(interrupt);
-        if status.is_none() && descent.at_rounding(answer.rounding) && !oracle.take_care(maps) {
+        if status.is_none() && descent.at_rounding(answer.rounding) && !oracle.use_differences(maps) {
             status = Some(Status::Stalled);
         }
         if let Some(status) = status {
-            oracle.swap_room(room);
+            oracle.swap_buffers(workspace);
             let (value, lower_bound, history) =
                 (descent.bounds.value, descent.bounds.lower, descent.history.clone());
-            let End { relative_gap, metric, moment, unregularised_value, active } = descent.end()?;
+            let End { relative_gap, metric, moment, unregularized_value, active } = descent.end()?;
             return Ok(Solution {
                 value,
                 lower_bound,
                 gap: value - lower_bound,
                 relative_gap,
                 transport_cost: inner(&metric, &moment),
-                unregularised_value,
+                unregularized_value,
                 status,
                 iterations: history.len(),
                 oracle_calls: history.len() + probes,
@@ -85,21 +85,21 @@ fn choose_oracle(
     device: Option<Box<dyn EntropicOracle>>,
     metric: &Array2<f64>,
     interrupt: &Interrupt,
-) -> Result<(Oracle, usize)> {
+) -> Result<(LinearOracle, usize)> {
     let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
     let (a, b) = (source_weights.to_vec(), target_weights.to_vec());
     let most = entropy * ((a.len() * b.len()) as f64).ln();
-    let seen = |scale: f64| most > UNSEEN * settings.tol_gap_rel * scale;
+    let seen = |scale: f64| most > NEGLIGIBLE_ENTROPY * settings.tol_gap_rel * scale;
     // A requested device is used even if the entropy is negligible.
     if let Some(device) = device.filter(|_| *entropy > 0.0) {
-        return Ok((Oracle::on(device, &a, &b, *entropy), 0));
+        return Ok((LinearOracle::on(device, &a, &b, *entropy), 0));
     }
-    let make = || Oracle::within(settings.memory, &a, &b, *entropy);
+    let make = || LinearOracle::within(settings.memory, &a, &b, *entropy);
     if *entropy == 0.0 || seen(inner(metric, maps.independent_moment())) {
         return Ok((make()?, 0));
     }
     // The entropy may be negligible: the optimal plan, which costs less than the independent one, decides.
-    let mut exact = Oracle::exact(settings.memory, &a, &b, *entropy)?;
+    let mut exact = LinearOracle::exact(settings.memory, &a, &b, *entropy)?;
     let moment = exact.call(maps, (source_weights, target_weights), metric, 0, interrupt)?.vertex.moment;
     let worst = set.evaluate(&moment)?;
     let oracle = if seen(inner(&worst.metric, &moment)) { make()? } else { exact };

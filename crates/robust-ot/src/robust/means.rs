@@ -4,9 +4,9 @@
 
 use ndarray::{Array1, Array2, ArrayView1, Axis};
 
-use super::frame::rounding_a_moment;
-use crate::displacement::{by_slots, lay_out, symmetrised};
+use crate::displacement::{by_slots, lay_out, symmetrized};
 use crate::error::{Error, Result};
+use crate::frame::rounding_per_moment;
 use crate::grouping::Grouping;
 use crate::linalg::{inner, product};
 use crate::metric::MetricSet;
@@ -18,7 +18,8 @@ const WORDS: usize = 1000;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Grouping, Means, Measure, MetricSet, Problem, Settings};
+/// use robust_ot::bounds::Means;
+/// use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings};
 ///
 /// let points = [array![[0.0, 1.0], [2.0, 1.0]], array![[3.0, 1.0], [5.0, 3.0]]];
 /// let means = Means::new(&array![[1.0, 1.0], [4.0, 2.0]], &Grouping::none(2), MetricSet::W2)?;
@@ -49,10 +50,10 @@ impl Means {
         if let Some(((row, column), &value)) = means.indexed_iter().find(|(_, x)| !x.is_finite()) {
             return Err(Error::NotFinite { name: "means", row, column, value });
         }
-        let Some(centre) = means.mean_axis(Axis(0)) else {
+        let Some(center) = means.mean_axis(Axis(0)) else {
             return Err(Error::Empty { rows: 0, columns: means.ncols() });
         };
-        Ok(Self { points: lay_out(means, &centre, grouping), groups: grouping.groups(), set })
+        Ok(Self { points: lay_out(means, &center, grouping), groups: grouping.groups(), set })
     }
 
     /// Number of measures.
@@ -74,7 +75,7 @@ impl Means {
         let (s, t) = (self.row(source)?, self.row(target)?);
         let apart = (&s - &t).insert_axis(Axis(0));
         let slots = by_slots(apart.view(), self.groups);
-        let moment = symmetrised(product(slots.t(), slots));
+        let moment = symmetrized(product(slots.t(), slots));
         let worst = match self.set.evaluate(&moment) {
             // h only grows with V.
             Err(Error::Overflow { .. }) => return Ok(f64::INFINITY),
@@ -85,7 +86,7 @@ impl Means {
         for (at, (s, t)) in s.iter().zip(&t).enumerate() {
             seconds[at % self.groups] += s * s + t * t;
         }
-        let rounding = rounding_a_moment(&worst.metric, self.points.ncols() + WORDS).dot(&seconds);
+        let rounding = rounding_per_moment(&worst.metric, self.points.ncols() + WORDS).dot(&seconds);
         Ok(inner(&worst.metric, &moment) - self.set.penalty(&moment, &worst) - rounding)
     }
 

@@ -22,7 +22,7 @@ pub(super) enum Model<'a> {
     /// h, smooth.
     Smooth(&'a MetricSet),
     /// h_t around a center M_c: the proximal bundle method, in its primal form.
-    Bundle { prox: Proximal, centre_dual: f64 },
+    Bundle { prox: Proximal, center_dual: f64 },
 }
 
 impl<'a> Model<'a> {
@@ -34,11 +34,11 @@ impl<'a> Model<'a> {
                 let share = k as f64 / size as f64;
                 let prox = Proximal {
                     k,
-                    centre: Array2::eye(size) * share,
+                    center: Array2::eye(size) * share,
                     // One step should be able to cross the fantope.
                     step: 1.0 / (independent.diag().sum() / size as f64).max(f64::MIN_POSITIVE),
                 };
-                Self::Bundle { prox, centre_dual: f64::NEG_INFINITY }
+                Self::Bundle { prox, center_dual: f64::NEG_INFINITY }
             }
             _ => Self::Smooth(set),
         }
@@ -75,7 +75,7 @@ impl<'a> Model<'a> {
                     Ok((worst.metric, penalty))
                 }
             },
-            Self::Bundle { prox, .. } => Ok((prox.centre.clone(), 0.0)),
+            Self::Bundle { prox, .. } => Ok((prox.center.clone(), 0.0)),
         }
     }
 
@@ -94,20 +94,20 @@ impl<'a> Model<'a> {
     pub(super) fn final_metric(&self, worst: WorstCase) -> Array2<f64> {
         match self {
             Self::Smooth(_) => worst.metric,
-            Self::Bundle { prox, .. } => prox.centre.clone(),
+            Self::Bundle { prox, .. } => prox.center.clone(),
         }
     }
 
     /// Records the dual value at a metric: moves the center there if it gained enough of what the model promised,
     /// and adapts the step (Kiwiel 1990).
     pub(super) fn learn(&mut self, metric: &Array2<f64>, dual: f64, promise: f64, gap: f64) {
-        let Self::Bundle { prox, centre_dual } = self else { return };
-        if *centre_dual == f64::NEG_INFINITY {
-            *centre_dual = dual;
+        let Self::Bundle { prox, center_dual } = self else { return };
+        if *center_dual == f64::NEG_INFINITY {
+            *center_dual = dual;
             return;
         }
-        let promised = promise - *centre_dual;
-        let gained = dual - *centre_dual;
+        let promised = promise - *center_dual;
+        let gained = dual - *center_dual;
         let ratio = if promised > 0.0 { gained / promised } else { 0.0 };
         // The step that maximizes a quadratic through the three values.
         let fitted = 0.5 / (1.0 - ratio).max(0.05);
@@ -115,8 +115,8 @@ impl<'a> Model<'a> {
             if ratio >= GENEROUS {
                 prox.step *= fitted.clamp(1.0, 10.0);
             }
-            prox.centre.assign(metric);
-            *centre_dual = dual;
+            prox.center.assign(metric);
+            *center_dual = dual;
         } else if ratio < -1.0 {
             prox.step *= fitted.clamp(0.1, 1.0);
         }
@@ -131,7 +131,7 @@ impl<'a> Model<'a> {
     pub(super) fn outlook(&self, gap: f64, promise: f64) -> f64 {
         match self {
             Self::Smooth(_) => gap,
-            Self::Bundle { centre_dual, .. } => gap.min((promise - centre_dual).max(0.0)),
+            Self::Bundle { center_dual, .. } => gap.min((promise - center_dual).max(0.0)),
         }
     }
 }

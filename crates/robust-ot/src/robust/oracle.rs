@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 
 use super::active::{Vertex, VertexPlan};
-use super::entropic_oracle::{self, EntropicOracle};
+use super::device_oracle;
 use super::storage::Storage;
 use super::workspace::Workspace;
 use crate::displacement::Displacements;
@@ -12,12 +12,12 @@ use crate::interrupt::Interrupt;
 use crate::kernels::sealed::Kernels;
 use crate::linalg::{inner, product_into};
 use crate::transport::{
-    CostRows, EntropicPlan, NetworkSimplex, PlanEntry, SimplexSolution, Sinkhorn, dual_value,
+    CostRows, EntropicOracle, EntropicPlan, NetworkSimplex, PlanEntry, SimplexSolution, Sinkhorn, dual_value,
 };
 
 /// The marginal error at which the first Sinkhorn solve stops; later tolerances follow the gap.
 pub(super) const FIRST_TOLERANCE: f64 = 1e-3;
-/// The marginal error at which Sinkhorn stops in [`Oracle::solve`].
+/// The marginal error at which Sinkhorn stops in [`LinearOracle::solve`].
 const FINAL_TOLERANCE: f64 = 1e-9;
 /// The most sweeps of one Sinkhorn solve; the next call continues from there.
 const MAX_SWEEPS: usize = 10_000;
@@ -27,16 +27,17 @@ const MAX_SWEEPS: usize = 10_000;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Interrupt, Oracle};
+/// use robust_ot::solve::Interrupt;
+/// use robust_ot::LinearOracle;
 ///
-/// let mut oracle = Oracle::new(&[0.5, 0.5], &[0.5, 0.5], 0.0)?;
+/// let mut oracle = LinearOracle::new(&[0.5, 0.5], &[0.5, 0.5], 0.0)?;
 /// let plan = oracle.solve(&array![[0.0, 1.0], [1.0, 0.0]], &Interrupt::default())?;
 /// assert_eq!(plan.len(), 2);
 /// assert_eq!((plan[0].row, plan[0].column, plan[0].mass), (0, 0, 0.5));
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Oracle {
+pub struct LinearOracle {
     kind: Kind,
     storage: Storage,
     /// Buffer for stored costs, reused by every call.
@@ -46,7 +47,7 @@ pub struct Oracle {
 #[derive(Debug)]
 enum Kind {
     /// `careful` computes costs from the differences themselves.
-    /// `entropy` may be nonzero if it is too small to matter: see [`Oracle::exact`].
+    /// `entropy` may be nonzero if it is too small to matter: see [`LinearOracle::exact`].
     Exact { simplex: Box<NetworkSimplex>, careful: bool, entropy: f64 },
     /// `tolerance` is the marginal error that the next solve may leave, `floor` the least that rounding allows.
     Entropic { sinkhorn: Box<Sinkhorn>, entropy: f64, tolerance: f64, floor: f64 },
@@ -70,7 +71,7 @@ pub(super) struct Answer {
     pub(super) target_potential: Array1<f64>,
 }
 
-impl Oracle {
+impl LinearOracle {
     /// Uses the network simplex without entropy, and Sinkhorn with it.
     ///
     /// # Errors
@@ -114,10 +115,10 @@ impl Oracle {
     }
 
     /// Takes the buffers of an earlier solve, or leaves its own for the next.
-    pub(super) fn swap_room(&mut self, room: &mut Workspace) {
-        std::mem::swap(&mut self.costs, &mut room.costs);
+    pub(super) fn swap_buffers(&mut self, workspace: &mut Workspace) {
+        std::mem::swap(&mut self.costs, &mut workspace.costs);
         if let Kind::Entropic { sinkhorn, .. } = &mut self.kind {
-            sinkhorn.swap_plan(&mut room.plan);
+            sinkhorn.swap_plan(&mut workspace.plan);
         }
     }
 
@@ -169,7 +170,7 @@ impl Oracle {
                 let of_plan =
                     if *entropy > 0.0 { plan.iter().map(|e| e.mass * e.mass.ln()).sum::<f64>() } else { 0.0 };
                 let moment = maps.moment_of_entries(&plan);
-                let near = simplex.neighbours(&cost, if *entropy > 0.0 { 0 } else { near });
+                let near = simplex.neighbors(&cost, if *entropy > 0.0 { 0 } else { near });
                 let near =
                     near.iter().map(|changes| Vertex::changed(maps, (&moment, &plan), changes)).collect();
                 let vertex = Vertex::new(moment, of_plan, VertexPlan::Sparse(plan));
@@ -207,19 +208,14 @@ impl Oracle {
                     target_potential,
                 })
             }
-            Kind::Device { device, entropy, tolerance, .. } => entropic_oracle::call(
-                device.as_mut(),
-                maps,
-                weights,
-                metric,
-                (*entropy, *tolerance),
-                interrupt,
-            ),
+            Kind::Device { device, entropy, tolerance, .. } => {
+                device_oracle::call(device.as_mut(), maps, weights, metric, (*entropy, *tolerance), interrupt)
+            }
         }
     }
 
     /// Switches from the matrix product to differences, where that is possible. Returns whether anything changed.
-    pub(super) fn take_care(&mut self, maps: &Displacements) -> bool {
+    pub(super) fn use_differences(&mut self, maps: &Displacements) -> bool {
         match &mut self.kind {
             Kind::Exact { careful, .. }
                 if !*careful && self.storage.stores_costs() && maps.differences_are_affordable() =>

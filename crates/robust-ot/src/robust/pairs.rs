@@ -1,79 +1,23 @@
-//! Distances of many pairs of a corpus; another device solves their plain entropic problems, many at a time.
+//! Distances of many pairs of measures.
 
-use std::fmt;
-
-use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 
-use super::active::{Vertex, VertexPlan};
-use super::corpus::Corpus;
-use super::descent::Descent;
-use super::frame::Frame;
-use super::oracle::{FIRST_TOLERANCE, sharpened, tolerance_floor};
-use super::problem::Problem;
+use super::problem::{Problem, SolveOptions};
 use super::settings::Settings;
 use super::solution::Solution;
 use super::status::Status;
-use crate::displacement::symmetrised;
-use crate::error::{Error, Result};
+use super::storage::Storage;
+use super::workspace::Workspace;
+use crate::error::Result;
 use crate::grouping::Grouping;
 use crate::interrupt::Interrupt;
-use crate::linalg::inner;
 use crate::measure::Measure;
 use crate::metric::MetricSet;
 
-/// The most pairs in progress at a time.
-const AT_A_TIME: usize = 1 << 15;
-/// Rounds after which the CPU takes over the remaining pairs: its Newton steps cope with plans that are nearly permutations.
-const ROUNDS: usize = 20;
-/// Rounding error of a sum of n terms e^x, in units of n ε.
-const SUM_ROUNDING: f64 = 4.0;
-/// Rounding error of a dual value that was summed as a tree, in units of ε times the sum of its absolute terms.
-const DUAL_ROUNDING: f64 = 32.0;
-
-/// Solves plain entropic transport for many pairs of a corpus at once.
-pub trait PairOracle: fmt::Debug + Send {
-    /// Finds plans for the metrics of a round, each warm-started from the last round of its slot.
-    ///
-    /// # Errors
-    /// When the device fails.
-    fn solve(&mut self, round: &PairRound<'_>) -> Result<PairAnswers>;
-}
-
-/// Problems to solve at once; every slice lists them in the same order.
-#[derive(Debug, Clone, Copy)]
-pub struct PairRound<'a> {
-    /// The slot in which each problem keeps its state, below [`PairRound::most`].
-    pub slots: &'a [usize],
-    /// The two measures of each problem.
-    pub pairs: &'a [(usize, usize)],
-    /// The metrics, r² numbers each.
-    pub metrics: &'a [f64],
-    /// The marginal error that each problem is allowed.
-    pub tolerances: &'a [f64],
-    /// λ.
-    pub regularisation: f64,
-    /// Whether the slots are new.
-    pub fresh: bool,
-    /// The number of slots.
-    pub most: usize,
-}
-
-/// The results of a round, measured on plans with the right marginals.
-#[derive(Debug, Clone, Default)]
-pub struct PairAnswers {
-    /// Σ γ_ij s_iᵀ t_j over slots, r² numbers each.
-    pub crosses: Vec<f64>,
-    /// Σ γ ln γ.
-    pub entropies: Vec<f64>,
-    /// ⟨a, f⟩ + ⟨b, g⟩ of potentials whose plan has the right row sums.
-    pub duals: Vec<f64>,
-    /// ⟨a, |f|⟩ + ⟨b, |g|⟩.
-    pub sizes: Vec<f64>,
-}
-
 /// The distance of a pair, with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct PairDistance {
     /// An upper bound on the optimum: the value of a plan.
     pub value: f64,
@@ -85,188 +29,88 @@ pub struct PairDistance {
     pub status: Status,
     /// Oracle calls.
     pub iterations: usize,
-    /// Whether the CPU solved the pair, because the device took too many rounds or ran out of digits.
-    pub by_processor: bool,
+    /// What was kept of size m × n.
+    pub storage: Storage,
+    /// Whether the CPU solved the pair; a device leaves pairs that take too many rounds or too many digits.
+    pub on_cpu: bool,
 }
 
-/// Which distance to compute, and how accurately.
+/// Which distances to compute, and how accurately.
 #[derive(Debug, Clone, Copy)]
 pub struct PairSettings<'a> {
-    /// The measures of the corpus with all their digits: from these the CPU solves the pairs that the device leaves.
+    /// The measures that pairs are made of.
     pub measures: &'a [&'a Measure],
+    /// The groups of their features.
+    pub grouping: &'a Grouping,
     /// The metric set.
     pub set: &'a MetricSet,
-    /// λ_γ > 0.
+    /// λ_γ; 0 asks for exact plans.
     pub entropy: f64,
     /// When to stop.
     pub settings: &'a Settings,
 }
 
-/// A pair in progress.
-struct Pair<'a> {
-    slot: usize,
-    descent: Descent<'a>,
-    tolerance: f64,
-    floor: f64,
-    /// λ n ε, the rounding allowance for sums.
-    of_sums: f64,
-}
-
-/// Computes the distances of pairs of the corpus, in their order. `progress` receives the number of newly finished pairs.
+/// Computes the distances of pairs in parallel, in their order: the same for any number of threads. `progress` receives
+/// the number of newly finished pairs. Once interrupted, the remaining pairs are [`Status::Interrupted`] without bounds.
 ///
-/// # Errors
-/// When a setting is out of range or the device fails. An error that concerns one pair is that pair's result.
+/// ```
+/// use ndarray::array;
+/// use robust_ot::solve::{Interrupt, PairSettings, solve_pairs};
+/// use robust_ot::{Grouping, Measure, MetricSet, Settings};
+///
+/// let measures = [0.0, 1.0, 3.0].map(|shift| Measure::uniform(array![[shift], [1.0 + shift]]));
+/// let measures = measures.into_iter().collect::<Result<Vec<_>, _>>()?;
+/// let measures: Vec<&Measure> = measures.iter().collect();
+/// let (grouping, set, settings) = (Grouping::none(1), MetricSet::W2, Settings::default());
+/// let wanted =
+///     PairSettings { measures: &measures, grouping: &grouping, set: &set, entropy: 0.0, settings: &settings };
+/// let found = solve_pairs(&[(0, 1), (0, 2)], wanted, &Interrupt::default(), &|_| ());
+/// assert!((found[1].as_ref().unwrap().value - 9.0).abs() < 1e-9);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
 pub fn solve_pairs(
-    corpus: &Corpus,
-    pairs: &[(usize, usize)],
-    settings: PairSettings<'_>,
-    oracle: &mut dyn PairOracle,
-    interrupt: &Interrupt,
-    progress: &(dyn Fn(usize) + Sync),
-) -> Result<Vec<Result<PairDistance>>> {
-    settings.settings.check()?;
-    settings.set.check(corpus.size())?;
-    let (found, wanted) = (settings.measures.len(), corpus.len());
-    if found != wanted {
-        return Err(Error::parameter("measures", format!("the {wanted} measures of the corpus"), found));
-    }
-    if !(settings.entropy > 0.0 && settings.entropy <= 1e200) {
-        return Err(Error::parameter("entropy", "positive and at most 1e200 on a device", settings.entropy));
-    }
-    let mut found = Vec::with_capacity(pairs.len());
-    for some in pairs.chunks(AT_A_TIME) {
-        found.extend(solve_some(corpus, some, settings, oracle, interrupt, progress)?);
-    }
-    Ok(found)
-}
-
-fn solve_some(
-    corpus: &Corpus,
     pairs: &[(usize, usize)],
     wanted: PairSettings<'_>,
-    oracle: &mut dyn PairOracle,
     interrupt: &Interrupt,
     progress: &(dyn Fn(usize) + Sync),
-) -> Result<Vec<Result<PairDistance>>> {
-    let PairSettings { set, entropy, settings, .. } = wanted;
-    let frames: Vec<Frame> = pairs.par_iter().map(|&(i, j)| corpus.frame(i, j)).collect();
-    let mut found: Vec<Option<Result<PairDistance>>> = Vec::new();
-    found.resize_with(pairs.len(), || None);
-    let started: Vec<Result<Pair>> = (0..pairs.len())
-        .into_par_iter()
-        .map(|slot| {
-            let (i, j) = pairs[slot];
-            let points = (corpus.weights(i).len(), corpus.weights(j).len());
-            Ok(Pair {
-                slot,
-                descent: Descent::new(set, entropy, &frames[slot], settings)?,
-                tolerance: FIRST_TOLERANCE,
-                floor: tolerance_floor(points.0 + points.1),
-                of_sums: entropy * SUM_ROUNDING * f64::EPSILON * points.1 as f64,
-            })
-        })
-        .collect();
-    let mut active = Vec::new();
-    for (slot, pair) in started.into_iter().enumerate() {
-        match pair {
-            Ok(pair) => active.push(pair),
-            Err(error) => found[slot] = Some(Err(error)),
-        }
-    }
-    progress(pairs.len() - active.len());
-    let mut stalled = Vec::new();
-    for round in 0..ROUNDS {
-        if active.is_empty() {
-            break;
-        }
-        let slots: Vec<usize> = active.iter().map(|pair| pair.slot).collect();
-        let answers = oracle.solve(&PairRound {
-            pairs: &slots.iter().map(|&slot| pairs[slot]).collect::<Vec<_>>(),
-            metrics: &active.iter().flat_map(|pair| pair.descent.metric.iter().copied()).collect::<Vec<_>>(),
-            tolerances: &active.iter().map(|pair| pair.tolerance).collect::<Vec<_>>(),
-            regularisation: entropy,
-            fresh: round == 0,
-            most: pairs.len(),
-            slots: &slots,
-        })?;
-        let stepped: Vec<(Pair, Result<Option<Status>>)> = active
-            .into_par_iter()
-            .enumerate()
-            .map(|(at, mut pair)| {
-                let status = pair.take(&answers, at, entropy, interrupt);
-                (pair, status)
-            })
-            .collect();
-        active = Vec::new();
-        let mut done = 0;
-        for (pair, status) in stepped {
-            let slot = pair.slot;
-            match status {
-                Ok(None) => active.push(pair),
-                // Around the center of all measures the pair has run out of digits; around its own center it has more.
-                Ok(Some(Status::Stalled)) => stalled.push(slot),
-                Ok(Some(status)) => found[slot] = Some(Ok(pair.distance(status))),
-                Err(error) => found[slot] = Some(Err(error)),
-            }
-            done += usize::from(found[slot].is_some());
-        }
-        progress(done);
-    }
-    let left: Vec<usize> = active.into_iter().map(|pair| pair.slot).chain(stalled).collect();
-    let solved: Vec<_> = left
-        .par_iter()
-        .map(|&slot| by_processor(corpus.grouping(), pairs[slot], wanted, interrupt))
-        .collect();
-    progress(left.len());
-    left.into_iter().zip(solved).for_each(|(slot, distance)| found[slot] = Some(distance));
-    Ok(found.into_iter().map(|found| found.expect("every pair has finished")).collect())
+) -> Vec<Result<PairDistance>> {
+    let solve = |workspace: &mut Workspace, pair: &(usize, usize)| {
+        let found = solve_pair(*pair, wanted, workspace, interrupt);
+        progress(1);
+        found
+    };
+    pairs.par_iter().map_init(Workspace::default, solve).collect()
 }
 
-fn by_processor(
-    grouping: &Grouping,
+/// The distance of one pair on the CPU.
+pub(super) fn solve_pair(
     (first, second): (usize, usize),
-    PairSettings { measures, set, entropy, settings }: PairSettings<'_>,
+    PairSettings { measures, grouping, set, entropy, settings }: PairSettings<'_>,
+    workspace: &mut Workspace,
     interrupt: &Interrupt,
 ) -> Result<PairDistance> {
+    if interrupt.is_raised() {
+        return Ok(PairDistance::unsolved());
+    }
     let problem = Problem::grouped(measures[first], measures[second], set.clone(), grouping)?;
-    let Solution { value, lower_bound, relative_gap, status, iterations, .. } =
-        problem.with_entropy(entropy)?.solve_until(settings, interrupt)?;
-    Ok(PairDistance { value, lower_bound, relative_gap, status, iterations, by_processor: true })
+    let options =
+        SolveOptions { interrupt: Some(interrupt), workspace: Some(workspace), ..SolveOptions::default() };
+    let Solution { value, lower_bound, relative_gap, status, iterations, storage, .. } =
+        problem.with_entropy(entropy)?.solve_with(settings, options)?;
+    Ok(PairDistance { value, lower_bound, relative_gap, status, iterations, storage, on_cpu: true })
 }
 
-impl Pair<'_> {
-    /// Takes the plan that was found; returns the reason to stop, if there is one.
-    fn take(
-        &mut self,
-        round: &PairAnswers,
-        at: usize,
-        entropy: f64,
-        interrupt: &Interrupt,
-    ) -> Result<Option<Status>> {
-        let frame = self.descent.frame;
-        let size = frame.size();
-        let cross = &round.crosses[at * size * size..][..size * size];
-        let cross = ArrayView2::from_shape((size, size), cross).expect("r² numbers");
-        let moment: Array2<f64> = symmetrised(&frame.shared - &cross - cross.t());
-        let of_plan = round.entropies[at];
-        let metric = &self.descent.metric;
-        let rounding = DUAL_ROUNDING * f64::EPSILON * round.sizes[at] + self.of_sums + frame.rounding(metric);
-        let dual = round.duals[at] - rounding;
-        let own_gap = inner(metric, &moment) + entropy * of_plan - dual;
-        self.descent.take(Vertex::new(moment, of_plan, VertexPlan::Forgotten), Vec::new(), dual)?;
-        self.tolerance = sharpened(self.tolerance, self.floor, own_gap, self.descent.outlook());
-        let stalled = self.descent.at_rounding(rounding).then_some(Status::Stalled);
-        Ok(self.descent.status(interrupt).or(stalled))
-    }
-
-    fn distance(&self, status: Status) -> PairDistance {
-        PairDistance {
-            value: self.descent.bounds.value,
-            lower_bound: self.descent.bounds.lower,
-            relative_gap: self.descent.relative_gap(),
-            status,
-            iterations: self.descent.history.len(),
-            by_processor: false,
+impl PairDistance {
+    /// A pair that an interrupt came before: its bounds say nothing.
+    fn unsolved() -> Self {
+        Self {
+            value: f64::INFINITY,
+            lower_bound: f64::NEG_INFINITY,
+            relative_gap: f64::INFINITY,
+            status: Status::Interrupted,
+            iterations: 0,
+            storage: Storage::Stored,
+            on_cpu: true,
         }
     }
 }

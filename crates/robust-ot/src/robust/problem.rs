@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use ndarray::Array1;
 
-use super::entropic_oracle::EntropicOracle;
 use super::frank_wolfe;
 use super::settings::Settings;
 use super::solution::Solution;
@@ -18,6 +17,32 @@ use crate::grouping::Grouping;
 use crate::interrupt::Interrupt;
 use crate::measure::Measure;
 use crate::metric::MetricSet;
+use crate::transport::EntropicOracle;
+
+/// How a solve runs, beside its [`Settings`].
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::solve::{Interrupt, SolveOptions};
+/// use robust_ot::{Measure, MetricSet, Problem, Settings};
+///
+/// let (a, b) = (Measure::uniform(array![[0.0], [1.0]])?, Measure::uniform(array![[1.0], [3.0]])?);
+/// let interrupt = Interrupt::default();
+/// interrupt.raise();
+/// let options = SolveOptions { interrupt: Some(&interrupt), ..Default::default() };
+/// let solution = Problem::new(&a, &b, MetricSet::W2)?.solve_with(&Settings::default(), options)?;
+/// assert!(solution.lower_bound <= solution.value);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct SolveOptions<'a> {
+    /// Once raised, the solve returns its current bounds.
+    pub interrupt: Option<&'a Interrupt>,
+    /// Buffers that an earlier solve has left.
+    pub workspace: Option<&'a mut Workspace>,
+    /// Another device for the plain entropic problems; it is not used without entropy.
+    pub device: Option<Box<dyn EntropicOracle>>,
+}
 
 /// Two measures, a metric set, optional feature groups and entropy.
 ///
@@ -81,65 +106,43 @@ impl Problem {
         Ok(self)
     }
 
-    /// Solves the problem. Failure to converge is a [`Status`](crate::Status) of the solution, not an error.
+    /// Solves; not converging is a [`Status`](crate::Status) of the solution.
     ///
     /// # Errors
     /// When a setting is out of range or the metric is not representable.
     pub fn solve(&self, settings: &Settings) -> Result<Solution> {
-        self.solve_until(settings, &Interrupt::default())
+        self.solve_with(settings, SolveOptions::default())
     }
 
-    /// Solves until done or interrupted, whichever comes first.
-    ///
-    /// # Errors
-    /// When a setting is out of range or the metric is not representable.
-    pub fn solve_until(&self, settings: &Settings, interrupt: &Interrupt) -> Result<Solution> {
-        self.solve_in(&mut Workspace::default(), settings, interrupt)
-    }
-
-    /// Solves with the buffers of an earlier solve.
-    ///
-    /// # Errors
-    /// When a setting is out of range or the metric is not representable.
-    pub fn solve_in(
-        &self,
-        room: &mut Workspace,
-        settings: &Settings,
-        interrupt: &Interrupt,
-    ) -> Result<Solution> {
-        self.minimise(room, settings, None, interrupt)
-    }
-
-    /// Solves the plain entropic problems on another device. Without entropy the device is not used.
+    /// Solves with an interrupt, shared buffers or another device.
     ///
     /// # Errors
     /// When a setting is out of range, the metric is not representable, or the device fails.
-    pub fn solve_on(
-        &self,
-        device: Box<dyn EntropicOracle>,
-        settings: &Settings,
-        interrupt: &Interrupt,
-    ) -> Result<Solution> {
-        self.minimise(&mut Workspace::default(), settings, Some(device), interrupt)
+    pub fn solve_with(&self, settings: &Settings, options: SolveOptions<'_>) -> Result<Solution> {
+        let SolveOptions { interrupt, workspace, device } = options;
+        let (mut own_workspace, own_interrupt) = (Workspace::default(), Interrupt::default());
+        let workspace = workspace.unwrap_or(&mut own_workspace);
+        self.minimize(workspace, settings, device, interrupt.unwrap_or(&own_interrupt))
     }
 
-    fn minimise(
+    fn minimize(
         &self,
-        room: &mut Workspace,
+        workspace: &mut Workspace,
         settings: &Settings,
         device: Option<Box<dyn EntropicOracle>>,
         interrupt: &Interrupt,
     ) -> Result<Solution> {
         settings.check()?;
-        let mut solution =
-            frank_wolfe::minimise(self, settings, room, device, interrupt).map_err(|error| match error {
+        let mut solution = frank_wolfe::minimize(self, settings, workspace, device, interrupt).map_err(
+            |error| match error {
                 // The safe λ covers every plan between these points, not only the one that overflowed.
                 Error::Overflow { lambda, largest, .. } => {
                     let safe = self.maps.largest_moment() / crate::metric::LARGEST_EXPONENT;
                     Error::Overflow { lambda, largest, safe: safe * 1.001 }
                 }
                 other => other,
-            })?;
+            },
+        )?;
         if let Some(span) = &self.span {
             span.lift(&mut solution);
         }

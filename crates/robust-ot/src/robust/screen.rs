@@ -8,10 +8,10 @@
 use ndarray::{Array1, Array2, Axis};
 
 use super::corpus::Corpus;
-use super::frame::rounding_a_moment;
 use super::model::Model;
 use crate::displacement::moved;
 use crate::error::{Error, Result};
+use crate::frame::rounding_per_moment;
 use crate::grouping::Grouping;
 use crate::kernels::lower_with_places;
 use crate::linalg::product_into;
@@ -28,7 +28,9 @@ const BEYOND: f64 = 0.01;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Corpus, Grouping, Measure, MetricSet, Problem, Screen, Settings};
+/// use robust_ot::bounds::Screen;
+/// use robust_ot::device::Corpus;
+/// use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings};
 ///
 /// let source = Measure::uniform(array![[0.0, 0.0], [1.0, 0.0]])?;
 /// let near = Measure::uniform(array![[0.5, 0.0], [1.0, 0.5]])?;
@@ -39,7 +41,7 @@ const BEYOND: f64 = 0.01;
 /// let corpus = Corpus::new(&[&source, &near], &grouping)?;
 /// let screen = Screen::new(&corpus, 0, &[1], &set, 0.0)?;
 /// assert!(screen.bound(&corpus, 1, limit)? <= limit);
-/// let others = Corpus::around(corpus.centre().clone(), &[&far], &grouping)?;
+/// let others = Corpus::around(corpus.center().clone(), &[&far], &grouping)?;
 /// assert!(screen.bound(&others, 0, limit)? > limit);
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
@@ -47,7 +49,7 @@ const BEYOND: f64 = 0.01;
 pub struct Screen {
     /// The layout of the points: grouping and center.
     grouping: Grouping,
-    centre: Array1<f64>,
+    center: Array1<f64>,
     weights: Array1<f64>,
     metric: Array2<f64>,
     /// S M, and s_iᵀ M s_i.
@@ -89,12 +91,12 @@ impl Screen {
         moment /= like.len() as f64;
         let (metric, penalty) = Model::new(set, false, &moment).first_metric(&moment)?;
         let (moved, alpha) = moved(corpus.points(source), &metric, groups);
-        let rounding = rounding_a_moment(&metric, corpus.dim());
+        let rounding = rounding_per_moment(&metric, corpus.dim());
         let weights = corpus.weights(source).clone();
         let charge =
             penalty + entropy * entropy_of(&weights) + rounding.dot(&corpus.second_moment(source).diag());
-        let (grouping, centre) = (corpus.grouping().clone(), corpus.centre().clone());
-        Ok(Self { grouping, centre, weights, metric, moved, alpha, charge, rounding, entropy })
+        let (grouping, center) = (corpus.grouping().clone(), corpus.center().clone());
+        Ok(Self { grouping, center, weights, metric, moved, alpha, charge, rounding, entropy })
     }
 
     /// A lower bound on the distance to the target, raised until it exceeds the limit or until a few steps are used up.
@@ -103,7 +105,7 @@ impl Screen {
     /// When there is no such measure, or the corpus is laid out around another center or in other groups.
     pub fn bound(&self, corpus: &Corpus, target: usize, limit: f64) -> Result<f64> {
         check(corpus, target)?;
-        if corpus.centre() != self.centre || *corpus.grouping() != self.grouping {
+        if corpus.center() != self.center || *corpus.grouping() != self.grouping {
             let rule = "laid out like the screen's, around the same center and in the same groups";
             return Err(Error::parameter("corpus", rule, "laid out differently"));
         }
@@ -210,20 +212,20 @@ mod tests {
     }
 
     #[test]
-    fn other_corpora_are_looked_at_around_the_same_centre() {
+    fn other_corpora_are_looked_at_around_the_same_center() {
         let (source, near, far) = (measure(5, 4, 1), measure(6, 4, 2), measure(4, 4, 3));
         let grouping = Grouping::contiguous(4, 2).unwrap();
         let whole = Corpus::new(&[&source, &near, &far], &grouping).unwrap();
         let screen = Screen::new(&whole, 0, &[1], &MetricSet::P { k: 1 }, 0.1).unwrap();
-        let part = Corpus::around(whole.centre().clone(), &[&far], &grouping).unwrap();
+        let part = Corpus::around(whole.center().clone(), &[&far], &grouping).unwrap();
         let bounds = [(&whole, 2), (&part, 0)].map(|(corpus, at)| screen.bound(corpus, at, 1.0).unwrap());
         assert_eq!(bounds[0].to_bits(), bounds[1].to_bits());
         let told = screen.bound(&Corpus::new(&[&far], &grouping).unwrap(), 0, 1.0).unwrap_err();
         assert!(told.to_string().contains("around the same center"), "{told}");
-        let apart = Corpus::around(whole.centre().clone(), &[&far], &Grouping::none(4)).unwrap();
+        let apart = Corpus::around(whole.center().clone(), &[&far], &Grouping::none(4)).unwrap();
         assert!(screen.bound(&apart, 0, 1.0).is_err());
         let otherwise = Grouping::interleaved(4, 2).unwrap();
-        let otherwise = Corpus::around(whole.centre().clone(), &[&far], &otherwise).unwrap();
+        let otherwise = Corpus::around(whole.center().clone(), &[&far], &otherwise).unwrap();
         assert!(screen.bound(&otherwise, 0, 1.0).is_err());
         for entropy in [-1.0, f64::NAN] {
             assert!(Screen::new(&whole, 0, &[1], &MetricSet::W2, entropy).is_err());

@@ -8,13 +8,15 @@ use crate::error::{Error, Result};
 /// The step rule of Frank-Wolfe.
 ///
 /// ```
-/// use robust_ot::Solver;
-/// assert_eq!("line-search".parse::<Solver>()?, Solver::LineSearch);
+/// use robust_ot::solve::StepRule;
+/// assert_eq!("line-search".parse::<StepRule>()?, StepRule::LineSearch);
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Solver {
-    /// The best rule for the problem; currently always [`Solver::Corrective`].
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum StepRule {
+    /// The best rule for the problem; currently always [`StepRule::Corrective`].
     #[default]
     Auto,
     /// The paper's Algorithm 1: θ = 2/(t + 2).
@@ -26,7 +28,7 @@ pub enum Solver {
     Corrective,
 }
 
-impl Solver {
+impl StepRule {
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -38,20 +40,20 @@ impl Solver {
     }
 }
 
-impl fmt::Display for Solver {
+impl fmt::Display for StepRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Solver {
+impl FromStr for StepRule {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
         [Self::Auto, Self::Classic, Self::LineSearch, Self::Corrective]
             .into_iter()
             .find(|solver| solver.name() == name)
-            .ok_or_else(|| Error::parameter("solver", "auto, classic, line-search or corrective", name))
+            .ok_or_else(|| Error::parameter("step_rule", "auto, classic, line-search or corrective", name))
     }
 }
 
@@ -59,19 +61,21 @@ impl FromStr for Solver {
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
-/// | `solver` | auto | step rule | |
+/// | `step_rule` | auto | step rule | |
 /// | `tol_gap_rel` | 1e-4 | stop when gap ≤ this · ⟨V, M⟩ | [0, ∞) |
 /// | `max_iterations` | 1000 | stop after this many oracle calls | [1, ∞) |
 /// | `memory` | no limit | bytes for costs and plans of size m × n; larger ones are streamed | [0, ∞) |
 ///
 /// ```
-/// let settings = robust_ot::Settings { tol_gap_rel: 1e-6, ..Default::default() };
+/// let settings = robust_ot::Settings::default().with_tolerance(1e-6);
 /// assert!(settings.check().is_ok());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Settings {
     /// The step rule.
-    pub solver: Solver,
+    pub step_rule: StepRule,
     /// The relative gap at which a solve has converged.
     pub tol_gap_rel: f64,
     /// The most oracle calls a solve makes.
@@ -82,11 +86,39 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { solver: Solver::Auto, tol_gap_rel: 1e-4, max_iterations: 1000, memory: usize::MAX }
+        Self { step_rule: StepRule::Auto, tol_gap_rel: 1e-4, max_iterations: 1000, memory: usize::MAX }
     }
 }
 
 impl Settings {
+    /// Sets the relative gap at which a solve has converged.
+    #[must_use]
+    pub fn with_tolerance(mut self, tol_gap_rel: f64) -> Self {
+        self.tol_gap_rel = tol_gap_rel;
+        self
+    }
+
+    /// Sets the most iterations of a solve.
+    #[must_use]
+    pub fn with_max_iterations(mut self, max_iterations: usize) -> Self {
+        self.max_iterations = max_iterations;
+        self
+    }
+
+    /// Sets the most bytes for anything of size m × n.
+    #[must_use]
+    pub fn with_memory(mut self, memory: usize) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Sets the step rule.
+    #[must_use]
+    pub fn with_step_rule(mut self, step_rule: StepRule) -> Self {
+        self.step_rule = step_rule;
+        self
+    }
+
     /// Checks the ranges of the table above.
     ///
     /// # Errors

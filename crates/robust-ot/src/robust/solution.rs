@@ -1,5 +1,6 @@
 //! What a solve returns.
 
+use std::fmt;
 use std::sync::Arc;
 
 use ndarray::{Array1, Array2};
@@ -26,6 +27,7 @@ use crate::transport::PlanEntry;
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Step {
     /// The iteration, counted from 1.
     pub iteration: usize,
@@ -47,9 +49,12 @@ pub struct Step {
 /// assert!((solution.value - 4.0).abs() < 1e-12); // everything moves by (0, 2)
 /// assert!((solution.metric[[1, 1]] - 1.0).abs() < 1e-12); // and only the second feature matters
 /// assert_eq!(solution.plan().len(), 2);
+/// println!("{solution}"); // 4 ≤ W ≤ 4 (relative gap 0.0e0), converged after 1 oracle call
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Solution {
     /// An upper bound on the optimum: h(V_γ) plus, with entropy, λ_γ times (a bound on) Σ γ ln γ.
     pub value: f64,
@@ -62,7 +67,7 @@ pub struct Solution {
     /// ⟨C(M*), γ⟩ = ⟨M*, V⟩, without entropy or penalty.
     pub transport_cost: f64,
     /// h(V_γ), the value of the plan without entropy.
-    pub unregularised_value: f64,
+    pub unregularized_value: f64,
     /// How the solve ended.
     pub status: Status,
     /// Frank-Wolfe iterations.
@@ -82,8 +87,22 @@ pub struct Solution {
     pub target_potential: Array1<f64>,
     /// The bounds after every iteration.
     pub history: Vec<Step>,
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) active: ActiveSet,
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) maps: Arc<Displacements>,
+}
+
+/// The value, its bounds and how the solve ended, in a line.
+impl fmt::Display for Solution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { value, lower_bound, relative_gap, status, oracle_calls, .. } = self;
+        let calls = if *oracle_calls == 1 { "call" } else { "calls" };
+        write!(
+            f,
+            "{lower_bound} ≤ W ≤ {value} (relative gap {relative_gap:.1e}), {status} after {oracle_calls} oracle {calls}"
+        )
+    }
 }
 
 impl Solution {

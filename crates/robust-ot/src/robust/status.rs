@@ -8,6 +8,8 @@ use std::fmt;
 /// assert_eq!(robust_ot::Status::MaxIterations.to_string(), "max-iterations");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Status {
     /// The relative gap is within the tolerance.
     Converged,

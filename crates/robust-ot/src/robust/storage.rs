@@ -11,16 +11,19 @@ const HELD: usize = size_of::<f32>();
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Measure, MetricSet, Problem, Settings, Storage};
+/// use robust_ot::solve::Storage;
+/// use robust_ot::{Measure, MetricSet, Problem, Settings};
 ///
 /// let (a, b) = (Measure::uniform(array![[0.0], [1.0]])?, Measure::uniform(array![[1.0], [0.0]])?);
 /// let problem = Problem::new(&a, &b, MetricSet::W2)?;
 /// assert_eq!(problem.solve(&Settings::default())?.storage, Storage::Stored);
-/// let frugal = Settings { memory: 10, ..Settings::default() };
+/// let frugal = Settings::default().with_memory(10);
 /// assert_eq!(problem.solve(&frugal)?.storage, Storage::Streamed);
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Storage {
     /// The costs and, with entropy, a plan in single precision.
     Stored,

@@ -14,7 +14,7 @@ const CHECKED_AT_A_TIME: usize = 1 << 16;
 /// Number of rows formed at a time; every tile starts at a multiple of it. The tiles are the same everywhere, because the
 /// rounding of a cost depends on the shape of its tile, and a plan is feasible only for the costs that its potentials
 /// were computed from.
-pub(super) const ROWS_A_TILE: usize = 32;
+pub(super) const ROWS_PER_TILE: usize = 32;
 
 /// The costs of a transport problem, m × n.
 ///
@@ -22,7 +22,10 @@ pub(super) const ROWS_A_TILE: usize = 32;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Displacements, Grouping, Interrupt, Measure, transport::{CostRows, NetworkSimplex}};
+/// use robust_ot::sets::Displacements;
+/// use robust_ot::solve::Interrupt;
+/// use robust_ot::transport::{CostRows, NetworkSimplex};
+/// use robust_ot::{Grouping, Measure};
 ///
 /// let source = Measure::uniform(array![[0.0, 0.0], [3.0, 4.0]])?;
 /// let target = Measure::uniform(array![[3.0, 4.0], [0.0, 1.0]])?;
@@ -73,8 +76,8 @@ impl<T: Real> CostFactors<T> {
     fn fill(&self, rows: Range<usize>, out: &mut [T]) {
         let n = self.y.nrows();
         debug_assert!(
-            rows.start.is_multiple_of(ROWS_A_TILE)
-                && rows.end == self.x.nrows().min(rows.start + ROWS_A_TILE)
+            rows.start.is_multiple_of(ROWS_PER_TILE)
+                && rows.end == self.x.nrows().min(rows.start + ROWS_PER_TILE)
         );
         let shape = (rows.len(), n);
         let block = ArrayViewMut2::from_shape(shape, out).expect("one number per cost");
@@ -225,28 +228,28 @@ impl<T: Real> Picked<T> {
 
 impl CostFactors<f64> {
     /// All rows, stored in the given buffer or streamed.
-    pub(crate) fn rows<'a>(&'a self, stored: bool, room: &'a mut Vec<f64>) -> CostRows<'a> {
+    pub(crate) fn rows<'a>(&'a self, stored: bool, workspace: &'a mut Vec<f64>) -> CostRows<'a> {
         if !stored {
             return CostRows::Streamed(self);
         }
         let (m, n) = (self.x.nrows(), self.y.nrows());
         // Fresh pages are first touched by the tasks that fill them.
-        if room.capacity() < m * n {
-            *room = vec![0.0; m * n];
+        if workspace.capacity() < m * n {
+            *workspace = vec![0.0; m * n];
         }
-        room.resize(m * n, 0.0);
-        room.par_chunks_mut(ROWS_A_TILE * n.max(1)).enumerate().for_each(|(block, out)| {
-            let first = block * ROWS_A_TILE;
+        workspace.resize(m * n, 0.0);
+        workspace.par_chunks_mut(ROWS_PER_TILE * n.max(1)).enumerate().for_each(|(block, out)| {
+            let first = block * ROWS_PER_TILE;
             self.fill(first..first + out.len() / n, out);
         });
-        let costs = ArrayView2::from_shape((m, n), room.as_slice()).expect("one number per cost");
+        let costs = ArrayView2::from_shape((m, n), workspace.as_slice()).expect("one number per cost");
         CostRows::Stored(costs.into())
     }
 
     /// The whole matrix.
     pub(crate) fn matrix(&self) -> Array2<f64> {
-        let mut room = Vec::new();
-        self.rows(true, &mut room);
-        Array2::from_shape_vec((self.x.nrows(), self.y.nrows()), room).expect("one number per cost")
+        let mut workspace = Vec::new();
+        self.rows(true, &mut workspace);
+        Array2::from_shape_vec((self.x.nrows(), self.y.nrows()), workspace).expect("one number per cost")
     }
 }

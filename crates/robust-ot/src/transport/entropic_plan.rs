@@ -4,9 +4,9 @@
 use ndarray::{Array1, Array2};
 use rayon::prelude::*;
 
-use super::cost_rows::{CostRows, ROWS_A_TILE};
+use super::cost_rows::{CostRows, ROWS_PER_TILE};
+use super::entropic_oracle::EntropicAnswer;
 use crate::kernels::sealed::Kernels;
-use crate::robust::EntropicAnswer;
 
 /// A feasible entropic plan that is never stored: its rows are computed from potentials and costs,
 /// γ_ij = a_i y_j p_ij + e_i e'_j with p_ij ∝ e^{target_j − C_ij/λ} summing to one over j.
@@ -17,7 +17,7 @@ pub(crate) struct EntropicPlan {
     pub(super) target: Vec<f64>,
     /// y, the factor that keeps column j within b_j.
     pub(super) column_scale: Vec<f64>,
-    pub(super) regularisation: f64,
+    pub(super) regularization: f64,
     pub(super) row_deficit: Array1<f64>,
     pub(super) column_deficit: Array1<f64>,
 }
@@ -28,7 +28,7 @@ impl EntropicPlan {
         a: &Array1<f64>,
         b: &Array1<f64>,
         found: &EntropicAnswer,
-        regularisation: f64,
+        regularization: f64,
     ) -> Self {
         let EntropicAnswer { g, columns, row_sums, .. } = found;
         let scale: Array1<f64> =
@@ -38,9 +38,9 @@ impl EntropicPlan {
         let none = missing <= 0.0;
         Self {
             a: a.clone(),
-            target: (&b.mapv(f64::ln) + &(g / regularisation)).to_vec(),
+            target: (&b.mapv(f64::ln) + &(g / regularization)).to_vec(),
             column_scale: scale.to_vec(),
-            regularisation,
+            regularization,
             row_deficit: if none { Array1::zeros(a.len()) } else { (a - row_sums).mapv(|x| x.max(0.0)) },
             column_deficit: if none { Array1::zeros(b.len()) } else { column_deficit / missing },
         }
@@ -53,7 +53,7 @@ impl EntropicPlan {
 
     /// Row i of the plan.
     fn fill_row(&self, i: usize, cost: &[f64], masses: &mut [f64]) {
-        let largest = f64::exponents(masses, &self.target, cost, 1.0 / self.regularisation);
+        let largest = f64::exponents(masses, &self.target, cost, 1.0 / self.regularization);
         let scale = self.a[i] / f64::exp_shifted(masses, largest);
         let deficit = self.row_deficit[i];
         for ((mass, y), share) in masses.iter_mut().zip(&self.column_scale).zip(&self.column_deficit) {
@@ -89,11 +89,11 @@ impl EntropicPlan {
         work: impl Fn(&[f64], &mut [f64]) -> R + Sync,
     ) -> Vec<R> {
         let n = self.target.len();
-        let room = || (Vec::new(), vec![0.0; ROWS_A_TILE * n]);
-        let tiles = out.par_chunks_mut(ROWS_A_TILE * width).enumerate();
-        let results = tiles.map_init(room, |(tile, masses), (index, out)| {
+        let workspace = || (Vec::new(), vec![0.0; ROWS_PER_TILE * n]);
+        let tiles = out.par_chunks_mut(ROWS_PER_TILE * width).enumerate();
+        let results = tiles.map_init(workspace, |(tile, masses), (index, out)| {
             let rows = out.len() / width;
-            let first = index * ROWS_A_TILE;
+            let first = index * ROWS_PER_TILE;
             let costs = cost.rows(first..first + rows, tile);
             for (offset, (costs, masses)) in costs.chunks_exact(n).zip(masses.chunks_exact_mut(n)).enumerate()
             {

@@ -3,7 +3,7 @@
 use ndarray::ArrayView2;
 use rayon::prelude::*;
 
-use super::sweep::{BLOCKS, rows_a_block};
+use super::sweep::{BLOCKS, rows_per_block};
 use crate::kernels::Real;
 
 /// p_ij = γ_ij / a_i, whose rows sum to one. Single precision changes the costs by at most λ · 6e-8, and halves the
@@ -30,7 +30,7 @@ impl<H: Real> HeldKernel<H> {
         &mut self,
         m: usize,
         n: usize,
-        rows_a_block: usize,
+        rows_per_block: usize,
     ) -> rayon::slice::ChunksMut<'_, H> {
         self.columns = n;
         // Fresh pages are first touched by the sweep that fills them, on all threads.
@@ -40,7 +40,7 @@ impl<H: Real> HeldKernel<H> {
         self.entries.resize(m * n, H::default());
         self.partial.resize(BLOCKS * n, H::default());
         self.vector.resize(n, H::default());
-        self.entries.par_chunks_mut(rows_a_block * n)
+        self.entries.par_chunks_mut(rows_per_block * n)
     }
 
     /// P, row by row.
@@ -52,7 +52,7 @@ impl<H: Real> HeldKernel<H> {
     /// out ← Pᵀ w with w_i = weight(i, ⟨p_i, x⟩): one pass over P does both products.
     pub(super) fn twice(&mut self, x: &[f64], weight: impl Fn(usize, f64) -> f64 + Sync, out: &mut [f64]) {
         let n = self.columns;
-        let rows = rows_a_block(self.entries.len() / n);
+        let rows = rows_per_block(self.entries.len() / n);
         self.vector.iter_mut().zip(x).for_each(|(own, x)| *own = H::nearest(*x));
         let x = &self.vector;
         let blocks = self.entries.par_chunks(rows * n).zip(self.partial.par_chunks_mut(n));

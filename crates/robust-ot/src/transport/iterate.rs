@@ -24,13 +24,13 @@ const HELD_ACCURACY: f64 = 2e-7;
 /// The marginal error below which a Newton step should at least halve it.
 const QUADRATIC: f64 = 1e-3;
 /// Number of consecutive Newton steps that do not halve the error after which the held plan is too coarse.
-const DISAPPOINTMENTS: usize = 3;
+const MAX_SLOW_STEPS: usize = 3;
 /// Number of sweeps after a failed Newton step before the next one.
 const PAUSE: usize = 20;
 /// Number of rounds without a new lowest error after which rounding is assumed to prevent any further decrease.
 const PATIENCE: usize = 100;
 /// Number of step lengths tried before a Newton step counts as failed.
-const MAX_HALVINGS: i32 = 6;
+const MAX_TRIALS: i32 = 6;
 /// The largest change of a potential in one Newton step, in units of ε.
 const LARGEST_STEP: f64 = 10.0;
 /// The largest number of products for a Newton direction in single precision.
@@ -38,18 +38,18 @@ const SINGLE_PRODUCTS: usize = 300;
 /// The largest number of products for a Newton direction in double precision.
 const DOUBLE_PRODUCTS: usize = 1000;
 /// The largest number of multiplications, m n², for which the Newton matrix is factorized.
-const LARGEST_FACTORISATION: f64 = 3e10;
+const LARGEST_FACTORIZATION: f64 = 3e10;
 /// The work of a factorization, in sweeps.
-const FACTORISATION: usize = 100;
+const FACTORIZATION_SWEEPS: usize = 100;
 /// The smallest relative residual requested of conjugate gradients.
 const NEWTON_ACCURACY: f64 = 1e-4;
 
 /// Whether to continue when iterations without ε-scaling do not lead to the optimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(super) enum OnStall {
     /// Stop, so that ε-scaling can take over.
-    Hasty,
-    Patient,
+    GiveUp,
+    Continue,
 }
 
 /// How the iterations at one regularization ended.
@@ -81,7 +81,7 @@ impl<T: Real> Sinkhorn<T> {
         epsilon: f64,
         tolerance: f64,
         limit: usize,
-        mood: Mood,
+        on_stall: OnStall,
         interrupt: &Interrupt,
     ) -> Ended {
         let mut hold = self.hold();
@@ -97,7 +97,9 @@ impl<T: Real> Sinkhorn<T> {
             if error <= tolerance || stuck || iteration >= limit || interrupt.is_raised() {
                 return Ended { iterations: iteration, error, gave_up: false };
             }
-            if mood == Mood::Hasty && (failed || (iteration >= DIRECT_ITERATIONS && error > WARM_ERROR)) {
+            if on_stall == OnStall::GiveUp
+                && (failed || (iteration >= DIRECT_ITERATIONS && error > WARM_ERROR))
+            {
                 return Ended { iterations: iteration, error, gave_up: true };
             }
             let rescaled = if hold == Hold::Single && error > HELD_ACCURACY && self.columns_are_sound() {
@@ -124,7 +126,7 @@ impl<T: Real> Sinkhorn<T> {
                 // Close to the optimum, Newton steps converge fast if the held plan is accurate.
                 let disappointing = now < QUADRATIC && self.marginal_error() > 0.5 * now;
                 disappointments = if disappointing { disappointments + 1 } else { 0 };
-                self.precise |= !gained || disappointments >= DISAPPOINTMENTS;
+                self.precise |= !gained || disappointments >= MAX_SLOW_STEPS;
                 if hold != self.hold() {
                     hold = self.hold();
                     self.sweep(cost, epsilon, hold);
@@ -187,9 +189,9 @@ impl<T: Real> Sinkhorn<T> {
         let (a, b, columns) = (slice(&self.a), slice(&self.b), slice(&self.columns));
         let accuracy = error.sqrt().clamp(NEWTON_ACCURACY, 0.1);
         let mut work = if hold == Hold::Double {
-            let small = a.len() as f64 * (b.len() as f64).powi(2) <= LARGEST_FACTORISATION;
-            if small && self.newton.factorise(&self.double, a, b, columns) {
-                FACTORISATION
+            let small = a.len() as f64 * (b.len() as f64).powi(2) <= LARGEST_FACTORIZATION;
+            if small && self.newton.factorize(&self.double, a, b, columns) {
+                FACTORIZATION_SWEEPS
             } else {
                 self.newton.solve(&mut self.double, a, b, columns, (accuracy, DOUBLE_PRODUCTS), interrupt)
             }
@@ -204,7 +206,7 @@ impl<T: Real> Sinkhorn<T> {
         // On a plateau the direction is far too long, and any step of moderate length along it is uphill.
         let longest = self.newton.direction.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
         let first = (LARGEST_STEP / longest).min(1.0);
-        for halving in (0..MAX_HALVINGS).take_while(|_| !interrupt.is_raised()) {
+        for halving in (0..MAX_TRIALS).take_while(|_| !interrupt.is_raised()) {
             let theta = first * 0.5_f64.powi(halving);
             for j in 0..self.g.len() {
                 self.g[j] = start.1[j] + theta * epsilon * self.newton.direction[j];

@@ -4,11 +4,12 @@
 //!   \quad\text{with}\quad \gamma 1 = a,\ \gamma^\top 1 = b.$$
 
 mod cost_rows;
+mod entropic_oracle;
 mod entropic_plan;
 mod held_kernel;
 mod iterate;
 mod momentum;
-mod neighbours;
+mod neighbors;
 mod newton;
 mod simplex;
 mod sinkhorn;
@@ -18,6 +19,7 @@ mod tree;
 use ndarray::Array1;
 
 pub use self::cost_rows::{CostFactors, CostRows};
+pub use self::entropic_oracle::{EntropicAnswer, EntropicOracle, EntropicTask};
 pub(crate) use self::entropic_plan::EntropicPlan;
 pub(crate) use self::held_kernel::HeldKernel;
 pub use self::simplex::{NetworkSimplex, SimplexSolution};
@@ -29,7 +31,8 @@ pub use crate::kernels::Real;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Interrupt, PlanEntry, transport::NetworkSimplex};
+/// use robust_ot::solve::Interrupt;
+/// use robust_ot::transport::{PlanEntry, NetworkSimplex};
 ///
 /// let cost = array![[2.0], [1.0]];
 /// let plan = NetworkSimplex::new(&[0.25, 0.75], &[1.0])?.solve(&cost, &Interrupt::default())?.plan;
@@ -50,7 +53,7 @@ pub struct PlanEntry {
 const MASS_TOLERANCE: f64 = 1e-6;
 
 /// Checks two weight vectors and scales both to sum to one; also returns the mass.
-fn normalised(a: &[f64], b: &[f64]) -> Result<(Array1<f64>, Array1<f64>, f64)> {
+fn normalized(a: &[f64], b: &[f64]) -> Result<(Array1<f64>, Array1<f64>, f64)> {
     let mass = |weights: &[f64]| -> Result<f64> {
         if let Some((index, &value)) =
             weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0))

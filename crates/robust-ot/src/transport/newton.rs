@@ -56,7 +56,7 @@ impl Newton {
         let mut turn = 0.0;
         for products in 0..limit {
             if size <= enough || interrupt.is_raised() {
-                centre(direction, columns);
+                center(direction, columns);
                 return products;
             }
             for j in 0..n {
@@ -67,7 +67,7 @@ impl Newton {
             // Constants are in the null space: along them the curvature is rounding, and the step would be too.
             let bend: f64 = search.iter().zip(&*image).map(|(x, y)| x * y).sum();
             if bend <= ROUNDING * search.iter().zip(columns).map(|(x, c)| c * x * x).sum::<f64>() {
-                centre(direction, columns);
+                center(direction, columns);
                 return products;
             }
             let step = size / bend;
@@ -79,7 +79,7 @@ impl Newton {
             turn = next / size;
             size = next;
         }
-        centre(direction, columns);
+        center(direction, columns);
         limit
     }
 }
@@ -88,7 +88,7 @@ impl Newton {
     /// Solves for the same direction by a Cholesky factorization, for small problems whose plan is nearly decoupled, where
     /// conjugate gradients are too slow. With B = diag(√a) P diag(1/√c) the matrix is I − BᵀB in the scaled unknowns √c Δ,
     /// and u uᵀ with u = √c fills its null space. Returns whether the factorization succeeded.
-    pub(super) fn factorise(
+    pub(super) fn factorize(
         &mut self,
         kernel: &HeldKernel<f64>,
         a: &[f64],
@@ -108,13 +108,13 @@ impl Newton {
         let Some(solution) = solve_positive(&matrix, &right) else { return false };
         self.direction.clear();
         self.direction.extend(solution.iter().zip(&roots).map(|(x, root)| scaled(*x, *root)));
-        centre(&mut self.direction, columns);
+        center(&mut self.direction, columns);
         true
     }
 }
 
 /// Removes the constant part, which moves no mass and only costs digits.
-fn centre(direction: &mut [f64], columns: &[f64]) {
+fn center(direction: &mut [f64], columns: &[f64]) {
     let total: f64 = columns.iter().sum();
     let mean = direction.iter().zip(columns).map(|(x, c)| x * c).sum::<f64>() / total;
     direction.iter_mut().for_each(|x| *x -= mean);

@@ -5,9 +5,9 @@
 
 use ndarray::Array1;
 
-use super::cost_rows::{CostRows, ROWS_A_TILE};
+use super::cost_rows::{CostRows, ROWS_PER_TILE};
 use super::tree::Tree;
-use super::{PlanEntry, normalised};
+use super::{PlanEntry, normalized};
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::kernels::{lower_to_differences, smallest_difference};
@@ -17,9 +17,9 @@ const UNITS: f64 = (1_u128 << 120) as f64;
 /// Reduced costs below this fraction of the largest cost count as rounding.
 const PRICE_TOLERANCE: f64 = 1e-14;
 /// Number of pivots between two checks of the interrupt flag.
-const PIVOTS_A_LOOK: usize = 256;
+const PIVOTS_PER_CHECK: usize = 256;
 /// Pivot limit per point, more than any real problem takes: beyond it, rounding must have caused cycling.
-const PIVOTS_A_POINT: usize = 10_000;
+const PIVOTS_PER_POINT: usize = 10_000;
 /// The largest number of times potentials are recomputed before rounding is accepted as the limit.
 const MAX_REFRESHES: usize = 20;
 
@@ -27,7 +27,8 @@ const MAX_REFRESHES: usize = 20;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Interrupt, transport::NetworkSimplex};
+/// use robust_ot::solve::Interrupt;
+/// use robust_ot::transport::NetworkSimplex;
 ///
 /// let mut simplex = NetworkSimplex::new(&[0.5, 0.5], &[0.25, 0.75])?;
 /// let solution = simplex.solve(&array![[0.0, 1.0], [2.0, 0.5]], &Interrupt::default())?;
@@ -64,8 +65,8 @@ impl Tile {
         let (m, n) = costs.dim();
         if let CostRows::Streamed(_) = costs {
             if !(self.first..self.first + self.count).contains(&i) {
-                self.first = i / ROWS_A_TILE * ROWS_A_TILE;
-                self.count = ROWS_A_TILE.min(m - self.first);
+                self.first = i / ROWS_PER_TILE * ROWS_PER_TILE;
+                self.count = ROWS_PER_TILE.min(m - self.first);
                 costs.rows(self.first..self.first + self.count, &mut self.costs);
             }
             let start = (i - self.first) * n;
@@ -79,7 +80,8 @@ impl Tile {
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Interrupt, transport::NetworkSimplex};
+/// use robust_ot::solve::Interrupt;
+/// use robust_ot::transport::NetworkSimplex;
 ///
 /// let cost = array![[1.0, 2.0], [3.0, 1.0]];
 /// let solution = NetworkSimplex::new(&[1.0, 1.0], &[1.0, 1.0])?.solve(&cost, &Interrupt::default())?;
@@ -109,8 +111,8 @@ impl NetworkSimplex {
     /// # Errors
     /// When a weight is negative or not finite, all are zero, or the sums differ.
     pub fn new(a: &[f64], b: &[f64]) -> Result<Self> {
-        let (a, b, mass) = normalised(a, b)?;
-        let (mut supply, mut demand) = (quantised(&a), quantised(&b));
+        let (a, b, mass) = normalized(a, b)?;
+        let (mut supply, mut demand) = (quantized(&a), quantized(&b));
         balance(&mut supply, &mut demand);
         let kept = |units: &[i128]| (0..units.len()).filter(|&i| units[i] > 0).collect::<Vec<_>>();
         let (rows, columns) = (kept(&supply), kept(&demand));
@@ -176,14 +178,14 @@ impl NetworkSimplex {
         // High enough that meeting a demand through the root never pays.
         let penalty = if self.warm { 0.0 } else { 2.0 * largest.max(f64::MIN_POSITIVE) * points as f64 };
         let cost = |i: usize, j: usize| costs.entry(i, j);
-        let (mut pivots, limit) = (0, PIVOTS_A_POINT * points);
+        let (mut pivots, limit) = (0, PIVOTS_PER_POINT * points);
         self.tree.refresh_potentials(cost, penalty);
         for _ in 0..MAX_REFRESHES {
             let before = pivots;
             while let Some((i, j, reduced)) = self.price(costs, tile, tolerance) {
                 self.tree.pivot(i, j, reduced);
                 pivots += 1;
-                if pivots >= limit || (pivots % PIVOTS_A_LOOK == 0 && interrupt.is_raised()) {
+                if pivots >= limit || (pivots % PIVOTS_PER_CHECK == 0 && interrupt.is_raised()) {
                     return (pivots, false);
                 }
             }
@@ -302,7 +304,7 @@ fn left_out<'a>(weights: &'a Array1<f64>, kept: &'a [usize]) -> impl Iterator<It
 }
 
 /// Weights in units; exact for every weight above 2⁻⁶⁸, and off by at most half a unit below that.
-fn quantised(weights: &Array1<f64>) -> Vec<i128> {
+fn quantized(weights: &Array1<f64>) -> Vec<i128> {
     weights.iter().map(|w| (w * UNITS).round() as i128).collect()
 }
 

@@ -216,7 +216,8 @@ fn streamed_costs_give_the_stored_optimum() {
             b.iter_mut().for_each(|w| *w /= of_b);
         }
         let (source, target) = (measure(m, 4, seed + 2), measure(n, 4, seed + 3));
-        let maps = crate::Displacements::new(&source, &target, &crate::Grouping::none(4)).unwrap();
+        let maps =
+            crate::displacement::Displacements::new(&source, &target, &crate::Grouping::none(4)).unwrap();
         let metric = crate::testing::metric(4, seed);
         let (cost, factors) = (maps.cost(&metric).unwrap(), maps.factors(&metric).unwrap());
         let objective = |solution: &SimplexSolution| -> f64 {

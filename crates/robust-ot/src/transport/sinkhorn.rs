@@ -12,11 +12,11 @@ use ndarray::{Array1, Array2};
 use super::cost_rows::CostRows;
 use super::entropic_plan::EntropicPlan;
 use super::held_kernel::HeldKernel;
-use super::iterate::Mood;
+use super::iterate::OnStall;
 use super::momentum::Momentum;
 use super::newton::Newton;
 use super::sweep::{BLOCKS, Work};
-use super::{dual_value, normalised};
+use super::{dual_value, normalized};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::kernels::Real;
@@ -38,7 +38,8 @@ const STAGE_ITERATIONS: usize = 50;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Interrupt, transport::Sinkhorn};
+/// use robust_ot::solve::Interrupt;
+/// use robust_ot::transport::Sinkhorn;
 ///
 /// let mut sinkhorn = Sinkhorn::new(&[0.5, 0.5], &[0.5, 0.5], 0.1)?;
 /// let report = sinkhorn.solve(&array![[0.0, 1.0], [1.0, 0.0]], 1e-12, 1000, &Interrupt::default())?;
@@ -50,7 +51,7 @@ pub struct Sinkhorn<T: Real = f64> {
     pub(super) a: Array1<f64>,
     pub(super) b: Array1<f64>,
     pub(super) log_b: Array1<f64>,
-    pub(super) regularisation: f64,
+    pub(super) regularization: f64,
     /// Potentials relative to the product measure: bounded by the range of C whatever the weights.
     pub(super) f: Array1<f64>,
     pub(super) g: Array1<f64>,
@@ -76,7 +77,8 @@ pub struct Sinkhorn<T: Real = f64> {
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::{Interrupt, transport::Sinkhorn};
+/// use robust_ot::solve::Interrupt;
+/// use robust_ot::transport::Sinkhorn;
 ///
 /// let cost = array![[0.0, 1.0], [1.0, 0.5]];
 /// let mut sinkhorn = Sinkhorn::new(&[0.3, 0.7], &[0.5, 0.5], 0.01)?;
@@ -100,20 +102,20 @@ impl<T: Real> Sinkhorn<T> {
     ///
     /// # Errors
     /// When a weight is negative or not finite, all are zero, the sums differ, or λ is not positive.
-    pub fn new(a: &[f64], b: &[f64], regularisation: f64) -> Result<Self> {
-        if !(regularisation > 0.0 && regularisation <= LARGEST_REGULARISATION) {
-            return Err(Error::parameter("entropy", "positive and at most 1e200", regularisation));
+    pub fn new(a: &[f64], b: &[f64], regularization: f64) -> Result<Self> {
+        if !(regularization > 0.0 && regularization <= LARGEST_REGULARISATION) {
+            return Err(Error::parameter("entropy", "positive and at most 1e200", regularization));
         }
-        if !Into::<f64>::into(T::nearest(1.0 / regularisation)).is_finite() {
-            return Err(Error::parameter("entropy", format!("large enough for {}", T::NAME), regularisation));
+        if !Into::<f64>::into(T::nearest(1.0 / regularization)).is_finite() {
+            return Err(Error::parameter("entropy", format!("large enough for {}", T::NAME), regularization));
         }
-        let (a, b, _) = normalised(a, b)?;
+        let (a, b, _) = normalized(a, b)?;
         let (m, n) = (a.len(), b.len());
         Ok(Self {
             log_b: b.mapv(f64::ln),
             a,
             b,
-            regularisation,
+            regularization,
             f: Array1::zeros(m),
             g: Array1::zeros(n),
             columns: Array1::zeros(n),
@@ -160,30 +162,37 @@ impl<T: Real> Sinkhorn<T> {
     {
         let cost = cost.into();
         let (low, high) = cost.check(self.a.len(), self.b.len())?;
-        if high - low > LARGEST_RATIO * self.regularisation {
+        if high - low > LARGEST_RATIO * self.regularization {
             let rule =
                 format!("0 or at least {:.1e} for costs up to {high:.1e}", (high - low) / LARGEST_RATIO);
-            return Err(Error::parameter("entropy", rule, self.regularisation));
+            return Err(Error::parameter("entropy", rule, self.regularization));
         }
         let mut iterations = 0;
         // Old potentials help if the costs have changed little relative to λ; if λ is large, none are needed.
         let mut ended = None;
-        if self.warm || self.regularisation >= (high - low) * LARGE {
-            let direct =
-                self.iterate(&cost, self.regularisation, tolerance, max_iterations, Mood::Hasty, interrupt);
+        if self.warm || self.regularization >= (high - low) * LARGE {
+            let direct = self.iterate(
+                &cost,
+                self.regularization,
+                tolerance,
+                max_iterations,
+                OnStall::GiveUp,
+                interrupt,
+            );
             iterations += direct.iterations;
             ended = Some(direct).filter(|direct| !direct.gave_up);
         }
         let ended = ended.unwrap_or_else(|| {
             let mut stage = (high - low) / SCALING;
-            while stage > self.regularisation && iterations < max_iterations {
+            while stage > self.regularization && iterations < max_iterations {
                 let limit = STAGE_ITERATIONS.min(max_iterations - iterations);
-                let ended = self.iterate(&cost, stage, STAGE_TOLERANCE, limit, Mood::Patient, interrupt);
+                let ended = self.iterate(&cost, stage, STAGE_TOLERANCE, limit, OnStall::Continue, interrupt);
                 iterations += ended.iterations;
                 stage /= SCALING;
             }
             let limit = max_iterations.saturating_sub(iterations).max(1);
-            let ended = self.iterate(&cost, self.regularisation, tolerance, limit, Mood::Patient, interrupt);
+            let ended =
+                self.iterate(&cost, self.regularization, tolerance, limit, OnStall::Continue, interrupt);
             iterations += ended.iterations;
             ended
         });
@@ -195,7 +204,7 @@ impl<T: Real> Sinkhorn<T> {
     /// The dual variables of the problem with Σ γ ln γ: γ_ij = e^{(f_i + g_j − C_ij)/λ}. −∞ for points without weight.
     pub fn potentials(&self) -> (Array1<f64>, Array1<f64>) {
         let absolute = |potential: &Array1<f64>, weights: &Array1<f64>| {
-            potential + &weights.mapv(|w| self.regularisation * w.ln())
+            potential + &weights.mapv(|w| self.regularization * w.ln())
         };
         (absolute(&self.f, &self.a), absolute(&self.g, &self.b))
     }
@@ -216,7 +225,8 @@ impl<T: Real> Sinkhorn<T> {
     ///
     /// ```
     /// use ndarray::array;
-    /// use robust_ot::{Interrupt, transport::Sinkhorn};
+    /// use robust_ot::solve::Interrupt;
+    /// use robust_ot::transport::Sinkhorn;
     ///
     /// let cost = array![[0.0, 1.0], [1.0, 0.5]];
     /// let mut sinkhorn = Sinkhorn::new(&[0.3, 0.7], &[0.5, 0.5], 0.1)?;
@@ -240,9 +250,9 @@ impl<T: Real> Sinkhorn<T> {
             self.columns.iter().zip(&self.b).map(|(sum, b)| if sum > b { b / sum } else { 1.0 }).collect();
         let mut plan = EntropicPlan {
             a: self.a.clone(),
-            target: (&self.log_b + &(&self.g / self.regularisation)).to_vec(),
+            target: (&self.log_b + &(&self.g / self.regularization)).to_vec(),
             column_scale: column_scale.to_vec(),
-            regularisation: self.regularisation,
+            regularization: self.regularization,
             row_deficit: Array1::zeros(self.a.len()),
             column_deficit: Array1::zeros(self.b.len()),
         };

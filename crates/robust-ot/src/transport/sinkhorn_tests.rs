@@ -65,7 +65,7 @@ fn the_plan_of_two_points_has_its_closed_form() {
 }
 
 #[test]
-fn a_small_regularisation_approaches_the_exact_plan_without_nan() {
+fn a_small_regularization_approaches_the_exact_plan_without_nan() {
     let (m, n) = (40, 30);
     let (a, b) = (vec![1.0 / m as f64; m], vec![1.0 / n as f64; n]);
     let cost = matrix(m, n, &mut rng(3)).mapv(f64::abs);
@@ -103,7 +103,7 @@ fn a_warm_start_needs_fewer_sweeps() {
 }
 
 #[test]
-fn regularisation_out_of_range_is_refused() {
+fn regularization_out_of_range_is_refused() {
     for lambda in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(
             Sinkhorn::<f64>::new(&[1.0], &[1.0], lambda),

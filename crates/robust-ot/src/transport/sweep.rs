@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::cost_rows::{CostRows, ROWS_A_TILE};
+use super::cost_rows::{CostRows, ROWS_PER_TILE};
 use super::sinkhorn::{Sinkhorn, slice};
 use crate::kernels::Real;
 use crate::kernels::sealed::Kernels;
@@ -16,8 +16,8 @@ pub(super) const SMALLEST_COLUMN: f64 = 1e-20;
 const MODERATE: std::ops::Range<f64> = 1e-6..1e6;
 
 /// Number of rows per block: a multiple of the tile.
-pub(super) fn rows_a_block(m: usize) -> usize {
-    m.div_ceil(BLOCKS).next_multiple_of(ROWS_A_TILE)
+pub(super) fn rows_per_block(m: usize) -> usize {
+    m.div_ceil(BLOCKS).next_multiple_of(ROWS_PER_TILE)
 }
 
 /// The precision of the plan that a sweep holds in memory, if any.
@@ -54,7 +54,7 @@ impl<T: Real> Sinkhorn<T> {
     /// entry for a whole iteration. Holds the plan if requested.
     pub(super) fn sweep(&mut self, cost: &CostRows<T>, epsilon: f64, hold: Hold) {
         let (m, n) = (self.a.len(), self.b.len());
-        let rows = rows_a_block(m);
+        let rows = rows_per_block(m);
         for j in 0..n {
             self.shifted[j] = T::nearest(self.log_b[j] + self.g[j] / epsilon);
         }
@@ -124,8 +124,8 @@ impl<T: Real> Work<T> {
         let n = shifted.len();
         let inverse = T::nearest(1.0 / epsilon);
         self.columns.fill(0.0);
-        for (tile, (f, a)) in f.chunks_mut(ROWS_A_TILE).zip(a.chunks(ROWS_A_TILE)).enumerate() {
-            let start = first + tile * ROWS_A_TILE;
+        for (tile, (f, a)) in f.chunks_mut(ROWS_PER_TILE).zip(a.chunks(ROWS_PER_TILE)).enumerate() {
+            let start = first + tile * ROWS_PER_TILE;
             let costs = cost.rows(start..start + f.len(), &mut self.tile);
             for (row, ((f, &a), costs)) in f.iter_mut().zip(a).zip(costs.chunks_exact(n)).enumerate() {
                 // If f changes little, its old value can stand in for the largest exponent, which saves a pass.
@@ -137,7 +137,7 @@ impl<T: Real> Work<T> {
                 }
                 *f = -epsilon * (shift.into() + sum.ln());
                 T::add_scaled(&mut self.columns, a / sum, &self.powers);
-                hold(tile * ROWS_A_TILE + row, &self.powers, 1.0 / sum);
+                hold(tile * ROWS_PER_TILE + row, &self.powers, 1.0 / sum);
             }
         }
     }

@@ -4,7 +4,8 @@ use ndarray::Array2;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use robust_ot::{Measure, MetricSet, Prior};
+use robust_ot::sets::Prior;
+use robust_ot::{Measure, MetricSet};
 
 /// Standard normal numbers.
 pub fn normal(rows: usize, columns: usize, rng: &mut impl Rng) -> Array2<f64> {

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use ndarray::Array2;
+use robust_ot::Grouping;
 use robust_ot::loss::{LossSettings, RobustLoss, Targets};
-use robust_ot::{Grouping, Interrupt};
+use robust_ot::solve::Interrupt;
 use robust_ot_learn::data::Features;
 use robust_ot_learn::{
     Dataset, LossChoice, Model, Objective, Scores, TrainSettings, Trainer, sample_per_class,

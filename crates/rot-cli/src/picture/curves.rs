@@ -5,7 +5,7 @@ use plotters::prelude::*;
 use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Drawing, Drawn, GRID, series_colour, short, text};
+use super::{Drawing, Drawn, GRID, series_color, short, text};
 
 /// Width and height of the picture in pixels.
 const SIZE: (i32, i32) = (720, 420);
@@ -53,11 +53,11 @@ impl Scale {
             return Self { low: 1.0, high: 2.0, logarithmic };
         }
         let (low, high) = if logarithmic {
-            let room = (high / low).powf(0.05).max(1.05);
-            (low / room, high * room)
+            let workspace = (high / low).powf(0.05).max(1.05);
+            (low / workspace, high * workspace)
         } else {
-            let room = if high > low { 0.04 * (high - low) } else { 0.5 * high.abs().max(1e-3) };
-            (low - room, high + room)
+            let workspace = if high > low { 0.04 * (high - low) } else { 0.5 * high.abs().max(1e-3) };
+            (low - workspace, high + workspace)
         };
         Self { low, high, logarithmic }
     }
@@ -128,7 +128,7 @@ impl Drawing for Curves<'_> {
         let upwards = TextStyle::from(turned).color(&BLACK).pos(Pos::new(HPos::Center, VPos::Center));
         area.draw_text(self.y.name, &upwards, (18, top + height / 2))?;
         for (number, curve) in self.all.iter().enumerate() {
-            let paint = series_colour(number);
+            let paint = series_color(number);
             let points: Vec<(i32, i32)> = curve
                 .points
                 .iter()

@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Drawing, Drawn, GRID, series_colour, shortened, text};
+use super::{Drawing, Drawn, GRID, series_color, shortened, text};
 
 /// Height of a line in pixels.
 const LINE: i32 = 22;
@@ -56,7 +56,7 @@ impl Drawing for Dots<'_> {
         let (low, high) = self.range();
         let at = |x: f64| LEFT + ((x - low) / (high - low) * f64::from(PLANE)) as i32;
         let bottom = TOP + LINE * self.dots.len() as i32;
-        let (ours, theirs) = (series_colour(0), series_colour(1));
+        let (ours, theirs) = (series_color(0), series_color(1));
         area.draw_text(self.title, &text(18), (16, 12))?;
         let beside = text(12).pos(Pos::new(HPos::Left, VPos::Center));
         area.draw(&Circle::new((LEFT, 52), 5, ours.filled()))?;

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Drawing, Drawn, colour, short, shortened, text};
+use super::{Drawing, Drawn, color, short, shortened, text};
 
 /// The largest matrix size whose cells show their values.
 const NUMBERED: usize = 14;
@@ -94,8 +94,8 @@ impl Drawing for Heatmap<'_> {
             let part = if high > low { (value - low) / (high - low) } else { 0.0 };
             let (paint, ink) = match (self.plain_diagonal && row == column, part > 0.6) {
                 (true, _) => (DIAGONAL, DARK_INK),
-                (false, true) => (colour(part), DARK_INK),
-                (false, false) => (colour(part), LIGHT_INK),
+                (false, true) => (color(part), DARK_INK),
+                (false, false) => (color(part), LIGHT_INK),
             };
             area.draw(&Rectangle::new([(x, y), (x + layout.cell, y + layout.cell)], paint.filled()))?;
             if n <= NUMBERED {
@@ -141,7 +141,7 @@ fn draw_scale<B: DrawingBackend>(
     let left = layout.left + length + 20;
     for step in 0..length {
         let y = layout.top + length - 1 - step;
-        let shade = colour(f64::from(step) / f64::from(length));
+        let shade = color(f64::from(step) / f64::from(length));
         area.draw(&Rectangle::new([(left, y), (left + 14, y + 1)], shade.filled()))?;
     }
     let beside = text(12).pos(Pos::new(HPos::Left, VPos::Center));

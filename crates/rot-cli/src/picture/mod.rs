@@ -9,7 +9,7 @@ use std::sync::Once;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
-use robust_ot_learn::data::write_whole;
+use robust_ot_learn::data::write_atomic;
 
 pub use self::curves::{Axis, Curve, Curves};
 pub use self::dots::{Dot, Dots};
@@ -70,7 +70,7 @@ pub fn save(drawing: &impl Drawing, path: &Path) -> Result<(), Failure> {
         return std::fs::rename(&part, path).map_err(|error| fail(&error));
     }
     let text = svg(drawing)?;
-    write_whole(path, |out| out.write_all(text.as_bytes())).map_err(write_failure)
+    write_atomic(path, |out| out.write_all(text.as_bytes())).map_err(write_failure)
 }
 
 /// Saves a drawing to two files, SVG and PNG.
@@ -98,7 +98,7 @@ pub fn text(size: i32) -> TextStyle<'static> {
 }
 
 /// The color of a value between 0 and 1.
-pub fn colour(part: f64) -> RGBColor {
+pub fn color(part: f64) -> RGBColor {
     let at = part.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
     let lower = (at as usize).min(SCALE.len() - 2);
     let (from, to, part) = (SCALE[lower], SCALE[lower + 1], at - lower as f64);
@@ -107,7 +107,7 @@ pub fn colour(part: f64) -> RGBColor {
 }
 
 /// The color of the series with this number.
-fn series_colour(number: usize) -> RGBColor {
+fn series_color(number: usize) -> RGBColor {
     SERIES[number % SERIES.len()]
 }
 

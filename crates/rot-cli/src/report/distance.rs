@@ -26,7 +26,7 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         (
             "entropy",
             if entropy > 0.0 {
-                format!("{entropy}; the plan costs {} without it", readable(number("unregularised_value")))
+                format!("{entropy}; the plan costs {} without it", readable(number("unregularized_value")))
             } else {
                 String::new()
             },

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ndarray::Array2;
-use robust_ot_learn::data::write_whole;
+use robust_ot_learn::data::write_atomic;
 use serde_json::Value;
 
 use self::page::Page;
@@ -72,7 +72,7 @@ impl Report {
             )));
         }
         let text = page.finish();
-        write_whole(&path, |file| file.write_all(text.as_bytes())).map_err(write_failure)?;
+        write_atomic(&path, |file| file.write_all(text.as_bytes())).map_err(write_failure)?;
         writeln!(io::stdout().lock(), "page: {}", path.display())?;
         Ok(())
     }

@@ -17,7 +17,7 @@ use super::lines::{Lines, Results};
 use crate::failure::Failure;
 use crate::machine::machine;
 use crate::metric_options::MetricOptions;
-use crate::picture::{Drawing, Drawn, colour, save_both, text};
+use crate::picture::{Drawing, Drawn, color, save_both, text};
 
 /// Steps along a side of the simplex.
 const STEPS: usize = 100;
@@ -153,7 +153,7 @@ impl Drawing for Panels<'_> {
             for [p, q, r] in triangles() {
                 let corners = [p, q, r].map(|(i, j)| place(part(i), part(j)));
                 let mean = [p, q, r].map(|at| grid[[at.0, at.1]]).iter().sum::<f64>() / 3.0;
-                area.draw(&Polygon::new(corners.to_vec(), colour(mean).filled()))?;
+                area.draw(&Polygon::new(corners.to_vec(), color(mean).filled()))?;
             }
             for level in 1..LEVELS {
                 let level = level as f64 / LEVELS as f64;
@@ -166,13 +166,13 @@ impl Drawing for Panels<'_> {
                     }
                 }
             }
-            let centre = |size: i32| text(size).pos(Pos::new(HPos::Center, VPos::Center));
-            area.draw_text(&panel.name, &centre(18), (corner.0 + PANEL.0 / 2, 20))?;
+            let center = |size: i32| text(size).pos(Pos::new(HPos::Center, VPos::Center));
+            area.draw_text(&panel.name, &center(18), (corner.0 + PANEL.0 / 2, 20))?;
             let top = place(0.0, 0.0);
-            area.draw_text(&format!("{} (true)", labels[2]), &centre(13), (top.0, top.1 - 12))?;
+            area.draw_text(&format!("{} (true)", labels[2]), &center(13), (top.0, top.1 - 12))?;
             for (label, (x, y)) in labels.iter().zip([(1.0, 0.0), (0.0, 1.0)]) {
                 let corner = place(x, y);
-                area.draw_text(label, &centre(13), (corner.0, corner.1 + 16))?;
+                area.draw_text(label, &center(13), (corner.0, corner.1 + 16))?;
             }
         }
         Ok(())

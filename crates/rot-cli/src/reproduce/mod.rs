@@ -16,7 +16,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use robust_ot_cuda::DeviceChoice;
-use robust_ot_learn::data::write_whole;
+use robust_ot_learn::data::write_atomic;
 use serde::de::DeserializeOwned;
 
 use self::contours::Contours;
@@ -125,7 +125,7 @@ impl Reproduce {
             let quick = self.quick && matches!(experiment, Kind::Training(_) | Kind::Timing(_));
             let name = &if quick { format!("{name}{QUICK}") } else { name.clone() };
             // The experiment is stored next to its results, for `rot report`.
-            write_whole(&self.out.join(format!("{name}.toml")), |file| file.write_all(text.as_bytes()))
+            write_atomic(&self.out.join(format!("{name}.toml")), |file| file.write_all(text.as_bytes()))
                 .map_err(write_failure)?;
             match experiment {
                 Kind::Movies(movies) => movies.run(name, &self.data, &self.out, &interrupt)?,

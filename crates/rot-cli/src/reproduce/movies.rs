@@ -8,8 +8,9 @@ use std::time::Instant;
 use clap::Parser;
 use comfy_table::Table;
 use ndarray::Array2;
-use robust_ot::{Interrupt, Solution, Status, Workspace};
-use robust_ot_learn::data::write_whole;
+use robust_ot::solve::{Interrupt, SolveOptions};
+use robust_ot::{Solution, Status};
+use robust_ot_learn::data::write_atomic;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -101,7 +102,7 @@ impl Movies {
             save_both(&found.heatmap(), out, &format!("{name}-{}", found.file_name()))?;
         }
         let path = out.join(format!("{name}.md"));
-        write_whole(&path, |file| file.write_all(text.as_bytes())).map_err(write_failure)?;
+        write_atomic(&path, |file| file.write_all(text.as_bytes())).map_err(write_failure)?;
         writeln!(printed, "\ntables: {}", path.display())?;
         Ok(())
     }
@@ -168,14 +169,15 @@ impl Method {
         let grouping = metric.grouping(source.measure.dim())?;
         let start = Instant::now();
         let problem = metric.problem(&source.measure, &target.measure, &grouping)?;
-        let solution: Solution = problem.solve_in(&mut Workspace::default(), &settings, interrupt)?;
+        let solution: Solution = problem
+            .solve_with(&settings, SolveOptions { interrupt: Some(interrupt), ..SolveOptions::default() })?;
         if solution.status == Status::Interrupted {
             return Err(Failure::Interrupted("interrupted; the same command continues from here".into()));
         }
         // The distance excludes the entropy of the plan, which grows with the length of the texts.
         let value = json!({
             "source": source.label(), "target": target.label(), "method": self.name, "options": self.options,
-            "distance": solution.unregularised_value, "value": solution.value, "lower_bound": solution.lower_bound,
+            "distance": solution.unregularized_value, "value": solution.value, "lower_bound": solution.lower_bound,
             "relative_gap": solution.relative_gap, "status": solution.status.to_string(),
             "seconds": start.elapsed().as_secs_f64(), "version": env!("CARGO_PKG_VERSION"), "machine": machine(),
         });

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use comfy_table::{CellAlignment, Table};
-use robust_ot_learn::data::write_whole;
+use robust_ot_learn::data::write_atomic;
 use serde_json::Value;
 
 use super::experiment::{Cell, Data, Experiment, Figures, Part};
@@ -66,7 +66,7 @@ pub fn show(
         save_both(&Dots { title: &format!("AUC, {title}"), dots: &table.dots() }, folder, &picture)?;
     }
     let path = folder.join(format!("{name}.md"));
-    write_whole(&path, |file| file.write_all(text.as_bytes())).map_err(write_failure)?;
+    write_atomic(&path, |file| file.write_all(text.as_bytes())).map_err(write_failure)?;
     let lines = folder.join(format!("{name}.jsonl"));
     writeln!(out, "\nresults: {}\ntables: {}", lines.display(), path.display())?;
     Ok(())
@@ -76,7 +76,7 @@ pub fn show(
 pub fn tables<'a>(experiment: &'a Experiment, part: &Part, results: &Results) -> Vec<DataTable<'a>> {
     let mut tables: Vec<DataTable> = Vec::new();
     for cell in experiment.cells(part) {
-        let Some(line) = summarise(&cell, results) else { continue };
+        let Some(line) = summarize(&cell, results) else { continue };
         match tables.last_mut() {
             Some(last) if last.data.name == cell.data.name && last.protocol == cell.protocol => {
                 last.lines.push(line);
@@ -153,7 +153,7 @@ fn runs_there(cell: &Cell, chosen: &str, results: &Results) -> usize {
     tuned.sum::<usize>() + values(cell, chosen, rest, results).len()
 }
 
-fn summarise(cell: &Cell, results: &Results) -> Option<Line> {
+fn summarize(cell: &Cell, results: &Results) -> Option<Line> {
     let chosen = chosen(cell, results)?;
     let values = values(cell, chosen, cell.seeds, results);
     let test = |key: &str| -> Option<Spread> {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use robust_ot::Interrupt;
+use robust_ot::solve::Interrupt;
 use robust_ot_cuda::DeviceChoice;
 use serde::Deserialize;
 use serde_json::json;

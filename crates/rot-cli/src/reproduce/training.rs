@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Parser;
-use robust_ot::Interrupt;
+use robust_ot::solve::Interrupt;
 use robust_ot_cuda::DeviceChoice;
 use serde_json::{Value, json};
 

@@ -24,12 +24,12 @@ impl Frame {
     /// |fl(C_ij) − C_ij| ≤ κ Σ_ab |M_ab| |s_ia| |t_jb| + … ≤ κ (ω_i + ω_j) with ω_i = Σ_a ρ_a s_ia² and ρ the row
     /// sums of |M|. The bound is separable, so it costs a plan at most κ (Σ a_i ω_i + Σ b_j ω_j) = κ Σ_a ρ_a shared_aa.
     pub(crate) fn rounding(&self, metric: &Array2<f64>) -> f64 {
-        rounding_a_moment(metric, self.dim).dot(&self.shared.diag())
+        rounding_per_moment(metric, self.dim).dot(&self.shared.diag())
     }
 }
 
 /// κ ρ of [`Frame::rounding`], for points of `dim` numbers.
-pub(crate) fn rounding_a_moment(metric: &Array2<f64>, dim: usize) -> Array1<f64> {
+pub(crate) fn rounding_per_moment(metric: &Array2<f64>, dim: usize) -> Array1<f64> {
     let kappa = 2.0 * (dim + metric.nrows() + 8) as f64 * (f64::EPSILON / 2.0);
     metric.mapv(f64::abs).sum_axis(Axis(1)) * kappa
 }

@@ -1,4 +1,4 @@
-//! What training keeps on the device: weights and what the optimiser remembers, the true labels, and room for one batch.
+//! Device buffers of training: weights and optimizer state, the true labels, and workspace for one batch.
 
 use cudarc::driver::CudaSlice;
 use robust_ot::Result;
@@ -7,9 +7,9 @@ use robust_ot_learn::{Dataset, Objective, Optimizer, Parameters, Step, TrainSett
 use crate::arguments::{Rates, Truth, address};
 use crate::device::Device;
 
-/// Numbers that are learnt, on the device.
+/// Learned parameters and optimizer state, on the device.
 #[derive(Debug)]
-pub(crate) struct Learnt {
+pub(crate) struct DeviceParameters {
     pub(crate) values: CudaSlice<f32>,
     pub(crate) first: CudaSlice<f32>,
     pub(crate) second: CudaSlice<f32>,
@@ -22,13 +22,13 @@ pub(crate) struct TruthBuffers {
     pub(crate) indices: CudaSlice<u32>,
     pub(crate) lines: CudaSlice<u32>,
     pub(crate) step: CudaSlice<u32>,
-    /// The most labels of one row.
+    /// The largest number of labels of a row.
     pub(crate) most: usize,
 }
 
-/// Numbers of one batch, and of one epoch.
+/// Buffers of one batch, and of one epoch.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct Buffers {
     pub(crate) logits: CudaSlice<f32>,
     pub(crate) predictions: CudaSlice<f32>,
     pub(crate) gradients: CudaSlice<f32>,
@@ -48,8 +48,8 @@ pub(crate) fn rates_of(step: &Step) -> Rates {
     }
 }
 
-impl Learnt {
-    /// Whole fours, so that steps may take four at a time.
+impl DeviceParameters {
+    /// Rounds the size up to a multiple of four, so that kernels can update four numbers at a time.
     pub(crate) fn new(device: &Device, count: usize, optimizer: Optimizer) -> Result<Self> {
         let whole = count.next_multiple_of(4);
         let copies = 2
@@ -57,7 +57,7 @@ impl Learnt {
             + usize::from(optimizer == Optimizer::Adam);
         let alloc = |wanted: bool| {
             device.stream().alloc_zeros::<f32>(if wanted { whole } else { 4 }).map_err(|error| {
-                device.no_room(
+                device.out_of_memory(
                     "the model",
                     4 * copies * whole,
                     "fewer labels or features, or the optimizer sgd, need less",
@@ -132,7 +132,7 @@ impl TruthBuffers {
     }
 }
 
-impl Room {
+impl Buffers {
     pub(crate) fn new(
         device: &Device,
         train: &Dataset,
@@ -144,12 +144,13 @@ impl Room {
         let stream = device.stream();
         let gradients = (features * labels).next_multiple_of(4);
         let bytes = 4 * (2 * batch * labels + gradients);
-        let failed =
-            |error| device.no_room("a batch and its gradient", bytes, "a smaller batch needs less", error);
+        let failed = |error| {
+            device.out_of_memory("a batch and its gradient", bytes, "a smaller batch needs less", error)
+        };
         let table = objective.targets().table().map(|table| {
             let numbers: Vec<f32> = table.iter().copied().collect();
             stream.clone_htod(&numbers).map_err(|error| {
-                device.no_room(
+                device.out_of_memory(
                     "the table of transported targets",
                     4 * numbers.len(),
                     "fewer labels need less",

@@ -9,7 +9,7 @@ use super::tree::Tree;
 impl NetworkSimplex {
     /// The changes from the last solution to plans near it, as masses to add to its entries, with losses negative: up to
     /// `count` single pivots along the cheapest arcs, and then the same pivots applied in sequence.
-    pub(crate) fn neighbours(&self, cost: &CostRows, count: usize) -> Vec<Vec<PlanEntry>> {
+    pub(crate) fn neighbors(&self, cost: &CostRows, count: usize) -> Vec<Vec<PlanEntry>> {
         // Streamed costs would have to be formed again.
         if count == 0 || !self.is_whole() || matches!(cost, CostRows::Streamed(_)) {
             return Vec::new();
@@ -51,10 +51,10 @@ impl NetworkSimplex {
         let (source, target) = self.tree().potentials();
         let mut in_tree: Vec<Vec<usize>> = vec![Vec::new(); source.len()];
         self.tree().arcs().for_each(|(i, j, _)| in_tree[i].push(j));
-        let mut room = Vec::new();
+        let mut workspace = Vec::new();
         let mut least = Vec::with_capacity(source.len());
         for (i, basic) in in_tree.iter().enumerate() {
-            let row = cost.rows(i..i + 1, &mut room);
+            let row = cost.rows(i..i + 1, &mut workspace);
             let reduced = row.iter().zip(target).map(|(c, p)| c + source[i] - p);
             let outside = reduced.enumerate().filter(|(j, _)| !basic.contains(j));
             least.extend(outside.min_by(|x, y| x.1.total_cmp(&y.1)).map(|(j, reduced)| (i, j, reduced)));
@@ -90,7 +90,7 @@ mod tests {
                 dense
             };
             let best = (&dense(&plan) * &cost).sum();
-            let near = simplex.neighbours(&CostRows::from(&cost), 4);
+            let near = simplex.neighbors(&CostRows::from(&cost), 4);
             assert!(near.len() >= 4, "{}", near.len());
             for changes in near {
                 let next = dense(&plan) + dense(&changes);
@@ -100,15 +100,15 @@ mod tests {
                 assert!((&next * &cost).sum() >= best - 1e-14);
                 assert!(dense(&changes).iter().any(|x| x.abs() > 1e-9));
             }
-            assert!(simplex.neighbours(&CostRows::from(&cost), 0).is_empty());
+            assert!(simplex.neighbors(&CostRows::from(&cost), 0).is_empty());
         }
     }
 
     #[test]
-    fn one_point_has_no_neighbours() {
+    fn one_point_has_no_neighbors() {
         let mut simplex = NetworkSimplex::new(&[1.0], &[1.0]).unwrap();
         let cost = Array2::ones((1, 1));
         simplex.solve(&cost, &Interrupt::default()).unwrap();
-        assert!(simplex.neighbours(&CostRows::from(&cost), 5).is_empty());
+        assert!(simplex.neighbors(&CostRows::from(&cost), 5).is_empty());
     }
 }

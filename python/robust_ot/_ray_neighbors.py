@@ -37,7 +37,7 @@ class Summary(NamedTuple):
     #: Entropies of their weights.
     entropies: NDArray[np.float64]
     #: The center around which points are laid out.
-    centre: NDArray[np.float64]
+    center: NDArray[np.float64]
 
     @classmethod
     def of(cls, measures: list[Checked]) -> Summary:
@@ -84,7 +84,7 @@ class _Parts(Mapping[int, Checked]):
         return PART * (len(self.parts) - 1) + len(self.part(len(self.parts) - 1))
 
 
-def find_neighbours(
+def find_neighbors(
     parts: list[Any], size: int, summary: Summary, rows: range, top_k: int, asked: tuple[Any, ...], how: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """Find the nearest neighbors of the measures in ``rows``; ``size`` is the total number of bytes of all measures.
@@ -119,7 +119,7 @@ def find_neighbours(
         if i in searches and searches[i].wrong is None:
             indices[at] = [j for _, j in searches[i].best]
             distances[at] = [value for value, _ in searches[i].best]
-    wrong = {str(i): search.wrong for i, search in searches.items() if search.wrong is not None}
+    wrong = {(i,): search.wrong for i, search in searches.items() if search.wrong is not None}
     return indices, distances, len(known), sum(search.bounded for search in searches.values()), wrong
 
 
@@ -146,7 +146,7 @@ class _Laid:
         self.measures = {j: measure for j, measure in measures.items() if measure is not None}
         self.place = {j: at for at, j in enumerate(self.measures)}
         points, weights = [m[0] for m in self.measures.values()], [m[1] for m in self.measures.values()]
-        self.core = _core.Layout(points, weights, summary.centre, asked, how) if points else None
+        self.core = _core.Layout(points, weights, summary.center, asked, how) if points else None
 
     def screen(self, i: int, like: list[int]) -> _core.Screen:
         """Return a screen that bounds distances from a measure under the metric that the measures in ``like`` determine."""
@@ -219,10 +219,11 @@ class _Search:
         new = [pair for pair in map(self.pair, some) if pair not in self.known]
         if new:
             measures = {self.i: self.own, **{j: laid.measures[j] for j in some}}
-            try:
-                found = solve(measures, new, self.asked, self.how)[0].tolist()
-            except ValueError as error:
-                self.wrong = f"measures[{self.i}] and one of {some}: {error}"
+            values, *_, errors = solve(measures, new, self.asked, self.how)
+            for at, error in errors.items():
+                i, j = new[at]
+                self.wrong = f"to measures[{j if i == self.i else i}]: {error}"
                 return
+            found = values.tolist()
             self.known.update(zip(new, found, strict=True))
         self.best = sorted({*self.best, *((self.known[self.pair(j)], j) for j in some)})[: self.top_k]
