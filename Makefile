@@ -1,6 +1,6 @@
 # On a fresh machine with Rust and Python: make demo, make test.
-.PHONY: demo test test-rust test-python test-browser test-cuda bench bench-learning bench-python bench-capacity bench-cuda \
-	lint lint-rust lint-python docs docs-rust site gallery wheel package
+.PHONY: api bench bench-capacity bench-cuda bench-learning bench-python check-targets demo docs docs-rust gallery lint \
+	lint-python lint-rust package release site test test-browser test-cuda test-python test-rust wheel
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -87,3 +87,30 @@ site: wheel
 # Redraws the pictures of docs/gallery; fine_tune needs torch.
 gallery: wheel
 	for script in python/gallery/*.py; do MPLBACKEND=Agg $(PYTHON) $$script docs/gallery/$$(basename $$script .py).png || exit 1; done
+
+# Records the public interface of the crates in crates/*/API.txt; CI compares it.
+api: docs-rust
+	python3 tools/public_api.py
+
+# Type-checks the crates for other systems; needs rustup.
+OTHER_TARGETS := x86_64-pc-windows-gnu aarch64-apple-darwin
+check-targets:
+	rustup target add $(OTHER_TARGETS)
+	for target in $(OTHER_TARGETS); do cargo check --locked --workspace --exclude robust-ot-py --target $$target || exit 1; done
+
+# Everything that is published, with checksums, in target/dist: crates, source distribution, and wheels and commands for Linux
+# with glibc 2.28 or later, linked by zig. Needs rustup.
+LINUX_TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+release: package check-targets $(VENV)/ready
+	$(PYTHON) -m pip install --quiet ziglang cargo-zigbuild
+	rustup target add $(LINUX_TARGETS)
+	rm -rf target/dist && mkdir -p target/dist
+	cp target/package/*.crate target/dist
+	$(VENV)/bin/maturin sdist --out target/dist
+	for target in $(LINUX_TARGETS); do \
+		PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/maturin build --release --locked --zig --compatibility manylinux_2_28 \
+			--interpreter $(PYTHON) --target $$target --out target/dist && \
+		PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cargo zigbuild --release --locked --package rot-cli --target $$target.2.28 && \
+		cp target/$$target/release/rot target/dist/rot-$$target || exit 1; \
+	done
+	cd target/dist && sha256sum * | tee SHA256SUMS

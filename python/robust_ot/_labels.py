@@ -43,7 +43,7 @@ class Labels:
             raise ValueError(f"y must be classes or a 0/1 matrix, but is of kind {kind}")
         found = np.unique(column_or_1d(y, warn=True) if classes is None else np.asarray(classes))
         if len(found) < 2:
-            only = f"only the class {found[0]}" if len(found) else "none"
+            only = f"only one class, {found[0]}" if len(found) else "none"
             raise ValueError(f"y must have at least 2 classes, but has {only}")
         return cls(found, [str(name) for name in found], False)
 

@@ -183,7 +183,11 @@ def pairwise(
                         store.put(matrix, column, rows[0], numbers[:, at])
             worst, unfinished = max(worst, gap), unfinished + open_pairs
             failed.update(errors)
-            store.notes = {"failed": [[list(places), why] for places, why in failed.items()], "relative_gap": worst, "unfinished": unfinished}
+            store.notes = {
+                "failed": [[list(places), why] for places, why in failed.items()],
+                "relative_gap": worst,
+                "unfinished": unfinished,
+            }
             store.commit(name)
             told.step(_pairs_in(rows, columns))
     finally:
@@ -256,9 +260,7 @@ def nearest(
     checked, failed = _check(measures)
     n, sound = len(checked), sum(measure is not None for measure in checked)
     if sound < 2:
-        raise ValueError(
-            f"at least 2 measures must be valid, but {sound} of {n} are; the first error: {_first(failed)}"
-        )
+        raise ValueError(f"at least 2 measures must be valid, but {sound} of {n} are; the first error: {_first(failed)}")
     if not 1 <= top_k < sound:
         raise ValueError(f"top_k must be from 1 to one less than the {sound} measures, but is {top_k}")
     shape = (n, top_k)
@@ -285,7 +287,11 @@ def nearest(
                 store.put("distances", row, 0, distances[at])
             solved, bounds = solved + count, bounds + bounded
             failed.update(errors)
-            store.notes = {"failed": [[list(places), why] for places, why in failed.items()], "solved": solved, "bounds": bounds}
+            store.notes = {
+                "failed": [[list(places), why] for places, why in failed.items()],
+                "solved": solved,
+                "bounds": bounds,
+            }
             store.commit(name)
             told.step(len(blocks[name]))
     finally:

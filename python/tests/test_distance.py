@@ -247,16 +247,16 @@ BAD = [
     ({"metric": "kl", "prior": "twos"}, "prior must be 'eye', 'ones' or a matrix, but is 'twos'"),
     ({"groups": 3}, "groups must be between 1 and the number of features, 2, but is 3"),
     ({"groups": 0}, "groups must be between 1 and the number of features, 2, but is 0"),
-    ({"grouping": "random"}, "grouping 'random' needs groups, but it is None"),
+    ({"grouping": "random"}, "groups must be given where the grouping is random, but is absent"),
     ({"grouping": "by-name"}, "grouping must be contiguous, interleaved, random or an array"),
     ({"grouping": [0, 2]}, "grouping must use every group from 0 to its largest, 2, but group 1 has no feature"),
-    ({"grouping": [0]}, "grouping must have one group index a feature, 2, but has 1"),
+    ({"grouping": [0]}, "grouping must have one group index per feature, 2, but it has 1"),
     ({"grouping": [0, 0.5]}, "grouping must be whole numbers"),
     ({"entropy": -1.0}, "entropy must be not negative"),
     ({"tol": np.nan}, "tol must be finite and not negative, but is NaN"),
     ({"max_iter": 0}, "max_iter must be at least 1, but is 0"),
     ({"solver": "newton"}, "solver must be auto, classic, line-search or corrective, but is newton"),
-    ({"memory": "lots"}, "memory must be a size such as 2GB.*but is 'lots'"),
+    ({"memory": "lots"}, "memory must be a size such as 2GB.*but is lots"),
 ]  # fmt: skip
 
 

@@ -109,8 +109,11 @@ def test_bad_truths_are_named(rng, y, message):
         ({"fw_iterations": 0}, "fw_iterations must be at least 1, but is 0"),
         ({"fw_iterations": -1}, "fw_iterations must be a whole number of at least 1, but is -1"),
         ({"entropy": "x"}, "entropy must be a positive number, but is 'x'"),
-        ({"label_vectors": np.eye(6) * 1e30}, "label_vectors must be small enough for their squares to be finite in f32"),
-        ({"targets": None}, "targets must be labels of every row, but is None"),
+        (
+            {"label_vectors": np.eye(6) * 1e30, "predictions": np.full((5, 6), 1 / 6, dtype=np.float32)},
+            "label_vectors must be small enough for their squares to be finite in f32",
+        ),
+        ({"targets": None}, "targets must be the labels of every row, but is None"),
     ],
 )
 def test_bad_losses_are_named(rng, change, message):

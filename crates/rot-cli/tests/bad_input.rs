@@ -132,7 +132,7 @@ fn parameters_out_of_range() {
         ("--max-iter 0", &["--max-iter", "at least 1", "is 0"]),
         ("--entropy -0.1", &["--entropy", "not negative", "-0.1"]),
         ("--threads 0", &["--threads", "at least 1", "is 0"]),
-        ("--grouping random", &["--grouping random", "--groups"]),
+        ("--grouping random", &["--groups", "where the grouping is random", "absent"]),
         ("--grouping nowhere.txt", &["nowhere.txt", "No such file"]),
         ("--frobnicate", &["--frobnicate"]),
     ] {
@@ -161,7 +161,7 @@ fn priors_and_groupings_that_do_not_fit() {
     refused(&s, &format!("{kl} gone.csv"), &["gone.csv", "No such file"]);
     refused(&s, "distance a.csv b.csv --metric ds --prior zero.csv", &["--prior", "zero row", "row 1"]);
     refused(&s, "distance a.csv b.csv --grouping gap.txt", &["--grouping", "group 1 has no feature"]);
-    refused(&s, "distance a.csv b.csv --grouping long.txt", &["--grouping", "2 features", "3"]);
+    refused(&s, "distance a.csv b.csv --grouping long.txt", &["--grouping", "one group index per feature, 2", "3"]);
     refused(&s, "distance a.csv b.csv --grouping letters.txt", &["letters.txt:2", "whole number", "'x'"]);
 }
 

@@ -14,12 +14,12 @@ fn the_processor_is_named() {
 }
 
 #[test]
-fn what_is_no_device_or_not_for_a_card_is_refused() {
+fn invalid_devices_and_work_that_no_gpu_does_are_refused() {
     let s = Scratch::new();
     for (line, part) in [
         ("distance a.csv b.csv --device gpu", "auto, cpu, cuda or cuda:N"),
-        ("distance a.csv b.csv --device cuda", "--entropy must be above 0, but is 0"),
-        ("pairwise a.csv b.csv --device cuda:1", "--entropy must be above 0, but is 0"),
+        ("distance a.csv b.csv --device cuda", "--entropy must be above 0 with the device cuda:0, but is 0"),
+        ("pairwise a.csv b.csv --device cuda:1", "--entropy must be above 0 with the device cuda:1, but is 0"),
         ("train --train-x a.csv --train-y b.csv --device cuda:x", "auto, cpu, cuda or cuda:N"),
         ("train --train-x a.csv --train-y b.csv --precision half", "tf32"),
     ] {
@@ -29,7 +29,7 @@ fn what_is_no_device_or_not_for_a_card_is_refused() {
 }
 
 #[test]
-fn a_card_that_is_not_there_is_a_failure_and_nothing_else_is_used() {
+fn a_missing_gpu_is_a_failure() {
     let s = Scratch::new();
     s.write("y.txt", "0\n1\n0\n");
     let none = Device::count() + 5;

@@ -38,11 +38,17 @@ pub(super) struct Chunk<T> {
     diagonals: Vec<T>,
     /// M with doubled off-diagonals, rows × r(r+1)/2.
     packed: Vec<T>,
-    /// h without the true labels, later ⟨M, G_p⟩: rows × L.
-    own: Vec<T>,
-    /// One line of L numbers per true label: C_pq, or γ_pq while moments are formed.
-    lines: Vec<T>,
-    /// One line of d numbers per true label: Σ_p γ_pq l_p, or l_q M.
+    /// h without the true labels, rows × L.
+    others: Vec<T>,
+    /// ⟨M, G_p⟩, rows × L.
+    own_costs: Vec<T>,
+    /// C_pq, one line of L numbers per true label.
+    costs: Vec<T>,
+    /// γ_pq, one line of L numbers per true label.
+    masses: Vec<T>,
+    /// l_q M, one line of d numbers per true label.
+    mapped: Vec<T>,
+    /// Σ_p γ_pq l_p, one line of d numbers per true label.
     moved: Vec<T>,
     /// The vectors of a row's true labels.
     true_labels: Vec<T>,
@@ -52,8 +58,8 @@ pub(super) struct Chunk<T> {
     found: Plan<T>,
     /// Whether the plan found is as good as the row's own.
     settled: Vec<bool>,
-    here: Vec<Measured>,
-    there: Vec<Measured>,
+    at_current: Vec<Measured>,
+    at_found: Vec<Measured>,
     probe: Option<Measured>,
     columns: Columns<T>,
     workspace: Buffers,
@@ -129,18 +135,18 @@ impl<T: Real> Chunk<T> {
         self.settled.resize(rows.count(), false);
         if rows.line_count() == rows.count() {
             // Single-label rows: Π(h, e_c) has only one plan.
-            self.lines.clear();
-            self.lines.extend_from_slice(&self.predictions);
-            fill(&mut self.plan.logs, self.lines.len(), T::default());
-            measure(rows, self.parts(Which::Here))?;
+            self.masses.clear();
+            self.masses.extend_from_slice(&self.predictions);
+            fill(&mut self.plan.logs, self.masses.len(), T::default());
+            measure(rows, self.parts(Candidate::Current))?;
         } else {
             self.frank_wolfe(rows)?;
         }
         let entropy = rows.settings.entropy;
-        for (loss, here) in losses.into_iter().zip(&self.here) {
-            *loss = here.worst.value + entropy * here.entropy;
+        for (loss, current) in losses.into_iter().zip(&self.at_current) {
+            *loss = current.worst.value + entropy * current.entropy;
         }
-        self.costs(rows);
+        self.worst_costs(rows);
         let width = rows.width();
         let outs = gradients.chunks_exact_mut(width).zip(rows.log_predictions.chunks_exact(width));
         for (row, (gradient, log_prediction)) in outs.enumerate() {
@@ -149,7 +155,7 @@ impl<T: Real> Chunk<T> {
             gradient.fill(T::default());
             T::add_own(gradient, T::nearest(entropy), log_prediction);
             let span = rows.span(row, width);
-            let lines = self.lines[span.clone()].chunks_exact(width);
+            let lines = self.costs[span.clone()].chunks_exact(width);
             // Where almost no mass moves, only the logarithms of the plan found are consistent with this metric's costs.
             let fits = self.settled[row] && rows.settings.linear_entropy().to_bits() == entropy.to_bits();
             let plan = if fits { &self.found } else { &self.plan };
@@ -174,7 +180,7 @@ impl<T: Real> Chunk<T> {
             let share = if single { 1.0 } else { shares[start + q * width + p].into() };
             share * prediction[p].into()
         });
-        (plan, self.here[row].worst.metric.clone())
+        (plan, self.at_current[row].worst.metric.clone())
     }
 
     fn predict(&mut self, rows: Rows<T>) {
@@ -182,38 +188,38 @@ impl<T: Real> Chunk<T> {
         self.predictions.clear();
         self.predictions.extend_from_slice(rows.log_predictions);
         T::exp_shifted(&mut self.predictions, T::default());
-        self.own.clear();
-        self.own.extend_from_slice(&self.predictions);
-        for (row, others) in self.own.chunks_exact_mut(rows.width()).enumerate() {
+        self.others.clear();
+        self.others.extend_from_slice(&self.predictions);
+        for (row, others) in self.others.chunks_exact_mut(rows.width()).enumerate() {
             rows.truth(row).iter().for_each(|&label| others[label] = T::default());
         }
         fill(&mut self.diagonals, rows.count() * grams.ncols(), T::default());
-        multiply((&self.own, rows.count()), grams.view(), &mut self.diagonals);
+        multiply((&self.others, rows.count()), grams.view(), &mut self.diagonals);
     }
 
     /// Runs Frank-Wolfe on all rows. The first plan is that of the first metric, which is the same for all rows.
     fn frank_wolfe(&mut self, rows: Rows<T>) -> Result<()> {
         self.first_costs(rows);
-        self.oracle(rows, Which::Here);
-        measure(rows, self.parts(Which::Here))?;
+        self.oracle(rows, Candidate::Current);
+        measure(rows, self.parts(Candidate::Current))?;
         for _ in 1..rows.settings.frank_wolfe {
             if rows.interrupted() {
                 break;
             }
-            self.costs(rows);
-            self.oracle(rows, Which::There);
-            measure(rows, self.parts(Which::There))?;
+            self.worst_costs(rows);
+            self.oracle(rows, Candidate::Found);
+            measure(rows, self.parts(Candidate::Found))?;
             if !self.step(rows)? {
                 break;
             }
             let predictions = self.predictions.chunks_exact(rows.width());
-            self.lines.clear();
-            self.lines.extend_from_slice(&self.plan.shares);
+            self.masses.clear();
+            self.masses.extend_from_slice(&self.plan.shares);
             for (row, prediction) in predictions.enumerate() {
                 let span = rows.span(row, rows.width());
-                self.lines[span].chunks_exact_mut(rows.width()).for_each(|l| T::multiply(l, prediction));
+                self.masses[span].chunks_exact_mut(rows.width()).for_each(|l| T::multiply(l, prediction));
             }
-            measure(rows, self.parts(Which::Here))?;
+            measure(rows, self.parts(Candidate::Current))?;
         }
         Ok(())
     }
@@ -221,35 +227,35 @@ impl<T: Real> Chunk<T> {
     /// The costs of the first metric.
     fn first_costs(&mut self, rows: Rows<T>) {
         let (labels, width) = (rows.labels, rows.width());
-        self.lines.clear();
+        self.costs.clear();
         if let Some(table) = &labels.first_costs {
             for row in 0..rows.count() {
-                rows.truth(row).iter().for_each(|&label| self.lines.extend_from_slice(row_of(table, label)));
+                rows.truth(row).iter().for_each(|&label| self.costs.extend_from_slice(row_of(table, label)));
             }
             return;
         }
-        self.moved.clear();
+        self.mapped.clear();
         for row in 0..rows.count() {
             for &label in rows.truth(row) {
-                self.moved.extend_from_slice(row_of(&labels.first_moved, label));
+                self.mapped.extend_from_slice(row_of(&labels.first_moved, label));
             }
         }
-        fill(&mut self.lines, rows.line_count() * width, T::default());
-        multiply((&self.moved, rows.line_count()), labels.points.t(), &mut self.lines);
-        for line in self.lines.chunks_exact_mut(width) {
+        fill(&mut self.costs, rows.line_count() * width, T::default());
+        multiply((&self.mapped, rows.line_count()), labels.points.t(), &mut self.costs);
+        for line in self.costs.chunks_exact_mut(width) {
             T::complete_costs(line, T::default(), &labels.first_own);
         }
     }
 
     /// C(M)_pq of every row's worst metric, minus the part that is the same for all p: ⟨M, G_p⟩ − 2 ⟨l_p, M l_q⟩.
-    fn costs(&mut self, rows: Rows<T>) {
+    fn worst_costs(&mut self, rows: Rows<T>) {
         let Labels { points, grams, size, .. } = rows.labels;
         let (width, dim) = (rows.width(), points.ncols());
         self.packed.clear();
-        self.moved.clear();
-        self.moved.resize(rows.line_count() * dim, T::default());
-        for (row, here) in self.here[..rows.count()].iter().enumerate() {
-            let metric = &here.worst.metric;
+        self.mapped.clear();
+        self.mapped.resize(rows.line_count() * dim, T::default());
+        for (row, current) in self.at_current[..rows.count()].iter().enumerate() {
+            let metric = &current.worst.metric;
             for a in 0..*size {
                 self.packed.push(T::nearest(metric[[a, a]]));
                 self.packed.extend((a + 1..*size).map(|b| T::nearest(2.0 * metric[[a, b]])));
@@ -259,37 +265,38 @@ impl<T: Real> Chunk<T> {
             gather(&mut self.true_labels, points, rows.truth(row));
             let slots = self.true_labels.len() / size;
             let metric = view(&self.square, *size);
-            multiply((&self.true_labels, slots), metric, &mut self.moved[rows.span(row, dim)]);
+            multiply((&self.true_labels, slots), metric, &mut self.mapped[rows.span(row, dim)]);
         }
-        fill(&mut self.own, rows.count() * width, T::default());
-        multiply((&self.packed, rows.count()), grams.t(), &mut self.own);
-        fill(&mut self.lines, rows.line_count() * width, T::default());
-        multiply((&self.moved, rows.line_count()), points.t(), &mut self.lines);
-        for (row, own) in self.own.chunks_exact(width).enumerate() {
-            let lines = self.lines[rows.span(row, width)].chunks_exact_mut(width);
+        fill(&mut self.own_costs, rows.count() * width, T::default());
+        multiply((&self.packed, rows.count()), grams.t(), &mut self.own_costs);
+        fill(&mut self.costs, rows.line_count() * width, T::default());
+        multiply((&self.mapped, rows.line_count()), points.t(), &mut self.costs);
+        for (row, own) in self.own_costs.chunks_exact(width).enumerate() {
+            let lines = self.costs[rows.span(row, width)].chunks_exact_mut(width);
             lines.for_each(|line| T::complete_costs(line, T::default(), own));
         }
     }
 
-    /// Replaces the costs in the lines with the entropic plans for them.
-    fn oracle(&mut self, rows: Rows<T>, which: Which) {
+    /// Finds the entropic plans for the costs, and their masses.
+    fn oracle(&mut self, rows: Rows<T>, candidate: Candidate) {
         let width = rows.width();
-        let plan = if which == Which::Here { &mut self.plan } else { &mut self.found };
+        let plan = if candidate == Candidate::Current { &mut self.plan } else { &mut self.found };
         for numbers in [&mut plan.shares, &mut plan.logs] {
-            fill(numbers, self.lines.len(), T::default());
+            fill(numbers, self.costs.len(), T::default());
         }
+        fill(&mut self.masses, self.costs.len(), T::default());
         for (row, prediction) in self.predictions.chunks_exact(width).enumerate() {
             let span = rows.span(row, width);
             let mut problem = Problem {
                 prediction,
-                costs: &self.lines[span.clone()],
+                costs: &self.costs[span.clone()],
                 regularization: rows.settings.linear_entropy(),
                 shares: &mut plan.shares[span.clone()],
                 logs: &mut plan.logs[span.clone()],
             };
             self.columns.solve(&mut problem, rows.settings.sinkhorn, rows.settings.tolerance);
-            self.lines[span.clone()].copy_from_slice(&plan.shares[span.clone()]);
-            self.lines[span].chunks_exact_mut(width).for_each(|line| T::multiply(line, prediction));
+            self.masses[span.clone()].copy_from_slice(&plan.shares[span.clone()]);
+            self.masses[span].chunks_exact_mut(width).for_each(|line| T::multiply(line, prediction));
         }
     }
 
@@ -306,14 +313,14 @@ impl<T: Real> Chunk<T> {
                 continue;
             }
             let span = rows.span(row, width);
-            let gap = relative_gap(&self.here[row], &self.there[row], entropy);
+            let gap = relative_gap(&self.at_current[row], &self.at_found[row], entropy);
             // A gap far below zero means that the plan found is not optimal either.
             self.settled[row] = gap.abs() <= least;
             if gap <= least {
                 continue;
             }
             any = true;
-            let (from, to) = (&self.here[row].moment, &mut self.there[row].moment);
+            let (from, to) = (&self.at_current[row].moment, &mut self.at_found[row].moment);
             direction.assign(to);
             *direction -= from;
             let shares = &self.plan.shares[span.clone()];
@@ -331,15 +338,15 @@ impl<T: Real> Chunk<T> {
         Ok(any)
     }
 
-    fn parts(&mut self, which: Which) -> Parts<'_, T> {
-        let (plan, measured) = match which {
-            Which::Here => (&self.plan, &mut self.here),
-            Which::There => (&self.found, &mut self.there),
+    fn parts(&mut self, candidate: Candidate) -> Parts<'_, T> {
+        let (plan, measured) = match candidate {
+            Candidate::Current => (&self.plan, &mut self.at_current),
+            Candidate::Found => (&self.found, &mut self.at_found),
         };
         Parts {
             predictions: &self.predictions,
             diagonals: &self.diagonals,
-            masses: &mut self.lines,
+            masses: &mut self.masses,
             logs: &plan.logs,
             moved: &mut self.moved,
             true_labels: &mut self.true_labels,
@@ -352,16 +359,16 @@ impl<T: Real> Chunk<T> {
 
 /// The current plan, or the one that was found.
 #[derive(Clone, Copy, PartialEq)]
-enum Which {
-    Here,
-    There,
+enum Candidate {
+    Current,
+    Found,
 }
 
 /// The decrease that moving to another plan promises, relative to the cost of this one.
-fn relative_gap(here: &Measured, there: &Measured, entropy: f64) -> f64 {
-    let metric = &here.worst.metric;
-    let scale = inner(metric, &here.moment);
-    let descent = scale - inner(metric, &there.moment) + entropy * (here.entropy - there.entropy);
+fn relative_gap(current: &Measured, found: &Measured, entropy: f64) -> f64 {
+    let metric = &current.worst.metric;
+    let scale = inner(metric, &current.moment);
+    let descent = scale - inner(metric, &found.moment) + entropy * (current.entropy - found.entropy);
     descent / scale.max(f64::MIN_POSITIVE)
 }
 
