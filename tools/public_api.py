@@ -14,8 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CRATES = ("robust-ot", "robust-ot-learn", "robust-ot-cuda")
 #: Pages of items, by the beginning of their names.
 KINDS = ("struct.", "enum.", "trait.", "fn.", "type.", "constant.", "macro.")
-#: Anchors of the parts of an item.
-PARTS = ("method.", "tymethod.", "structfield.", "variant.", "associatedconstant.", "associatedtype.")
+#: Anchors of the parts of an item that its declaration does not show.
+PARTS = ("method.", "tymethod.", "associatedconstant.", "associatedtype.")
+#: Words of the page that are not code.
+BUTTONS = re.compile(r"^(Source|§)|Show \d+ (variants|fields|methods)")
 VOID = {"br", "hr", "img", "input", "link", "meta", "wbr"}
 
 
@@ -33,7 +35,7 @@ class Page(HTMLParser):
             return
         attributes = {name: value or "" for name, value in attrs}
         classes, anchor = attributes.get("class", "").split(), attributes.get("id", "")
-        part = tag in ("section", "span") and anchor.startswith(PARTS) and "trait-impl" not in classes
+        part = tag == "section" and anchor.startswith(PARTS) and "trait-impl" not in classes
         declared = tag == "pre" and "item-decl" in classes
         starts = self.text is None and (part or declared)
         if starts:
@@ -68,7 +70,7 @@ def listing(crate: str) -> str:
         path = "::".join((crate.replace("-", "_"), *modules, name))
         parser = Page()
         parser.feed(page.read_text())
-        found.update(f"{path}: {re.sub(r'Source$', '', line).strip()}" for line in parser.lines if line)
+        found.update(f"{path}: {BUTTONS.sub('', line).strip()}" for line in parser.lines if line)
     return "".join(f"{line}\n" for line in sorted(found))
 
 

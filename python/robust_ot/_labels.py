@@ -122,7 +122,7 @@ def unit_vectors(given: Any, names: list[str]) -> NDArray[np.float64] | None:
         if not np.isfinite(vectors).all():
             row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
             raise ValueError(f"label_vectors must be finite, but that of {names[row]} is not")
-        missing = [name for name, present in zip(names, vectors.any(axis=1), strict=True) if not present]
+        missing = [name for name, present in zip(names, (vectors != 0).any(axis=1).tolist(), strict=True) if not present]
     if missing:
         shown = ", ".join(missing[:20])
         raise ValueError(f"label_vectors must have a vector for every label, but {len(missing)} have none: {shown}")

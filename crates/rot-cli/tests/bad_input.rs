@@ -161,7 +161,11 @@ fn priors_and_groupings_that_do_not_fit() {
     refused(&s, &format!("{kl} gone.csv"), &["gone.csv", "No such file"]);
     refused(&s, "distance a.csv b.csv --metric ds --prior zero.csv", &["--prior", "zero row", "row 1"]);
     refused(&s, "distance a.csv b.csv --grouping gap.txt", &["--grouping", "group 1 has no feature"]);
-    refused(&s, "distance a.csv b.csv --grouping long.txt", &["--grouping", "one group index per feature, 2", "3"]);
+    refused(
+        &s,
+        "distance a.csv b.csv --grouping long.txt",
+        &["--grouping", "one group index per feature, 2", "3"],
+    );
     refused(&s, "distance a.csv b.csv --grouping letters.txt", &["letters.txt:2", "whole number", "'x'"]);
 }
 

@@ -19,7 +19,10 @@ fn invalid_devices_and_work_that_no_gpu_does_are_refused() {
     for (line, part) in [
         ("distance a.csv b.csv --device gpu", "auto, cpu, cuda or cuda:N"),
         ("distance a.csv b.csv --device cuda", "--entropy must be above 0 with the device cuda:0, but is 0"),
-        ("pairwise a.csv b.csv --device cuda:1", "--entropy must be above 0 with the device cuda:1, but is 0"),
+        (
+            "pairwise a.csv b.csv --device cuda:1",
+            "--entropy must be above 0 with the device cuda:1, but is 0",
+        ),
         ("train --train-x a.csv --train-y b.csv --device cuda:x", "auto, cpu, cuda or cuda:N"),
         ("train --train-x a.csv --train-y b.csv --precision half", "tf32"),
     ] {

@@ -167,8 +167,8 @@ impl FromStr for MetricSet {
             let number = |name| value.parse().map_err(|_| Error::parameter(name, "a number", value));
             match key {
                 "k" => {
-                    parameters.k =
-                        value.parse().map_err(|_| Error::parameter("k", "a whole number", value))?
+                    let whole = value.parse();
+                    parameters.k = whole.map_err(|_| Error::parameter("k", "a whole number", value))?;
                 }
                 "rho" => parameters.rho = number("rho")?,
                 "lambda" => parameters.lambda = number("lambda")?,

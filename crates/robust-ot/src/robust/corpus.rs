@@ -51,7 +51,7 @@ impl Corpus {
         Self::around(center, measures, grouping)
     }
 
-    /// Lays the measures out around a given center: a [`Screen`](crate::Screen) of one corpus also bounds distances to
+    /// Lays the measures out around a given center: a [`Screen`](crate::bounds::Screen) of one corpus also bounds distances to
     /// others with the same center. A center close to all points keeps the rounding allowance of the bounds small.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ pub enum Status {
     MaxIterations,
     /// The gap stopped shrinking, because of rounding or because the step rule makes no further progress.
     Stalled,
-    /// An [`Interrupt`](crate::Interrupt) was raised.
+    /// An [`Interrupt`](crate::solve::Interrupt) was raised.
     Interrupted,
 }
 
