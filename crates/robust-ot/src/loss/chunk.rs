@@ -284,7 +284,7 @@ impl<T: Real> Chunk<T> {
         for numbers in [&mut plan.shares, &mut plan.logs] {
             fill(numbers, self.costs.len(), T::default());
         }
-        fill(&mut self.masses, self.costs.len(), T::default());
+        self.masses.clear();
         for (row, prediction) in self.predictions.chunks_exact(width).enumerate() {
             let span = rows.span(row, width);
             let mut problem = Problem {
@@ -295,7 +295,7 @@ impl<T: Real> Chunk<T> {
                 logs: &mut plan.logs[span.clone()],
             };
             self.columns.solve(&mut problem, rows.settings.sinkhorn, rows.settings.tolerance);
-            self.masses[span.clone()].copy_from_slice(&plan.shares[span.clone()]);
+            self.masses.extend_from_slice(&plan.shares[span.clone()]);
             self.masses[span].chunks_exact_mut(width).for_each(|line| T::multiply(line, prediction));
         }
     }
