@@ -86,7 +86,7 @@ def overhead() -> dict:
 
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(5, 3)), rng.normal(size=(5, 3))
-    arguments = (("p", 1, 2.0, 1.0, None, None, "contiguous", 0), (0.0, "auto", 1e-4, 1000, None))
+    arguments = (("p", 1, 2.0, 1.0, None, None, "contiguous", 0), (0.0, "auto", 1e-4, 1000, None, "cpu"))
     pairs = [(0, 1)] * 20_000
     robust_ot.set_threads(1)
     solve = seconds(lambda: _core.pairwise([X, Y], [None, None], pairs, *arguments)) / len(pairs)

@@ -54,7 +54,7 @@ impl Learner {
     pub fn new(features: usize, objective: Objective, settings: TrainSettings) -> Result<Self> {
         settings.check()?;
         if settings.schedule != Schedule::Constant {
-            return Err(Error::parameter("schedule", "constant for streaming data", "another"));
+            return Err(Error::parameter("schedule", "constant for streaming data", settings.schedule));
         }
         let state = State::new(features, objective.labels(), &settings);
         Ok(Self { features, objective, settings, state })

@@ -62,6 +62,16 @@ impl Schedule {
     }
 }
 
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Constant => "constant",
+            Self::Linear => "linear",
+            Self::Cosine => "cosine",
+        })
+    }
+}
+
 impl FromStr for Schedule {
     type Err = Error;
 

@@ -62,7 +62,7 @@ impl Page {
         self.body.push_str("</dl>\n");
     }
 
-    /// Adds a table without its empty columns; `yes` and `no` in a column called `within` are highlighted.
+    /// Adds a table without its empty columns; `yes` and `no` in a column whose name begins with `within` are highlighted.
     pub fn table(&mut self, header: &[&str], rows: &[Vec<String>]) {
         self.body.push_str("<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>");
         let filled = |at: usize| rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.is_empty()));
@@ -76,7 +76,7 @@ impl Page {
                 let text = escape(cell);
                 let _ = match (at, cell.as_str()) {
                     (0, _) => write!(self.body, "<th scope=\"row\">{text}</th>"),
-                    (at, "yes" | "no") if header.get(at) == Some(&"within") => {
+                    (at, "yes" | "no") if header.get(at).is_some_and(|name| name.starts_with("within")) => {
                         write!(self.body, "<td class=\"{cell}\">{text}</td>")
                     }
                     _ => write!(self.body, "<td>{text}</td>"),
@@ -160,7 +160,7 @@ mod tests {
         let mut page = Page::new("A page", dir.path());
         let evil = "</script><img src=x onerror=\"alert('1')\">";
         page.section(evil);
-        page.table(&[evil, "within"], &[vec![evil.into(), "no".into()]]);
+        page.table(&[evil, "within 0.05"], &[vec![evil.into(), "no".into()]]);
         page.view("data", &json!({ "name": evil }), "<div></div>", "");
         let text = page.finish();
         assert!(!text.contains("<img"), "{text}");
