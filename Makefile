@@ -92,25 +92,32 @@ gallery: wheel
 api: docs-rust
 	python3 tools/public_api.py
 
+# zig links for other systems and old versions of glibc.
+ZIG := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+$(VENV)/zig: $(VENV)/ready
+	$(PYTHON) -m pip install --quiet ziglang cargo-zigbuild
+	touch $@
+
 # Type-checks the crates for other systems; needs rustup.
 OTHER_TARGETS := x86_64-pc-windows-gnu aarch64-apple-darwin
-check-targets:
+check-targets: $(VENV)/zig
 	rustup target add $(OTHER_TARGETS)
-	for target in $(OTHER_TARGETS); do cargo check --locked --workspace --exclude robust-ot-py --target $$target || exit 1; done
+	for target in $(OTHER_TARGETS); do \
+		$(ZIG) cargo-zigbuild check --locked --workspace --exclude robust-ot-py --target $$target || exit 1; \
+	done
 
 # Everything that is published, with checksums, in target/dist: crates, source distribution, and wheels and commands for Linux
-# with glibc 2.28 or later, linked by zig. Needs rustup.
+# with glibc 2.28 or later. Needs rustup.
 LINUX_TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
-release: package check-targets $(VENV)/ready
-	$(PYTHON) -m pip install --quiet ziglang cargo-zigbuild
+release: package check-targets
 	rustup target add $(LINUX_TARGETS)
 	rm -rf target/dist && mkdir -p target/dist
 	cp target/package/*.crate target/dist
 	$(VENV)/bin/maturin sdist --out target/dist
 	for target in $(LINUX_TARGETS); do \
-		PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/maturin build --release --locked --zig --compatibility manylinux_2_28 \
+		$(ZIG) $(VENV)/bin/maturin build --release --locked --zig --compatibility manylinux_2_28 \
 			--interpreter $(PYTHON) --target $$target --out target/dist && \
-		PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cargo zigbuild --release --locked --package rot-cli --target $$target.2.28 && \
+		$(ZIG) cargo-zigbuild build --release --locked --package rot-cli --target $$target.2.28 && \
 		cp target/$$target/release/rot target/dist/rot-$$target || exit 1; \
 	done
 	cd target/dist && sha256sum * | tee SHA256SUMS

@@ -36,6 +36,7 @@ class Page(HTMLParser):
         attributes = {name: value or "" for name, value in attrs}
         classes, anchor = attributes.get("class", "").split(), attributes.get("id", "")
         part = tag == "section" and anchor.startswith(PARTS) and "trait-impl" not in classes
+        part |= anchor.startswith("reexport.")
         declared = tag == "pre" and "item-decl" in classes
         starts = self.text is None and (part or declared)
         if starts:
@@ -63,11 +64,11 @@ def listing(crate: str) -> str:
         sys.exit(f"{folder}: the pages must exist, but do not; run `make docs-rust` first")
     found = set()
     for page in folder.rglob("*.html"):
-        if not page.name.startswith(KINDS) or "src" in page.relative_to(folder).parts:
+        if not page.name.startswith((*KINDS, "index.html")) or "src" in page.relative_to(folder).parts:
             continue
         modules = page.relative_to(folder).parent.parts
-        name = page.name.split(".")[1]
-        path = "::".join((crate.replace("-", "_"), *modules, name))
+        name = () if page.name == "index.html" else (page.name.split(".")[1],)
+        path = "::".join((crate.replace("-", "_"), *modules, *name))
         parser = Page()
         parser.feed(page.read_text())
         found.update(f"{path}: {BUTTONS.sub('', line).strip()}" for line in parser.lines if line)

@@ -77,7 +77,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Parameters of the metric set, as for :func:`robust_ot.distance`; a prior may also be a path.
     groups : int or 'auto'
         Number of groups of the label vectors' features; ``auto`` uses 10 if the metric would otherwise be large.
-    grouping : {'contiguous', 'interleaved', 'random'} or path, optional
+    grouping : {'contiguous', 'interleaved', 'random'}, path or array-like, optional
         How the features are grouped.
     entropy : float
         Weight of the entropy of the plan in the loss.
@@ -172,9 +172,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         k: int = 1,
         rho: float = 2.0,
         lam: float = 1.0,
-        prior: str | os.PathLike[str] | None = None,
+        prior: str | os.PathLike[str] | ArrayLike | None = None,
         groups: int | str = "auto",
-        grouping: str | os.PathLike[str] | None = None,
+        grouping: str | os.PathLike[str] | ArrayLike | None = None,
         entropy: float = 0.02,
         oracle_entropy: float | None = None,
         fw_iterations: int = 1,
@@ -308,7 +308,6 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         RobustOTClassifier
             This estimator.
         """
-        self._refuse_options_of_all_rows("partial_fit, which does not see all rows")
         first = not hasattr(self, "_model")
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32), reset=first)
@@ -400,7 +399,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             return np.asarray(self.classes_[best])
         probabilities = self.predict_proba(X)
         largest = probabilities.max(axis=1, keepdims=True) if self._model.softmax else 1.0
-        least = (self.threshold_ or 0.5) * largest
+        least = self.threshold_ * largest
         return np.asarray(probabilities >= least).astype(np.int64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -426,13 +425,11 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Returns
         -------
         RobustOTClassifier
-            A fitted estimator, with the loss it was trained with.
+            A fitted estimator, with the parameters it was trained with as far as they are keywords.
         """
         model = _core.Model.load(os.fspath(path))
         about = json.loads(model.about)
-        taken = ("loss", "label_smoothing", "target_transport", "target_temperature")
-        known = {name: about[name] for name in taken if about[name] != ""}
-        estimator = cls(label_vectors=model.label_vectors, row_length=model.row_length, **known)
+        estimator = cls(label_vectors=model.label_vectors, **model.keywords())
         labels = Labels.named(model.label_names, about["label_kind"], about["threshold"] is not None)
         estimator._take(labels, model, [], None)
         estimator.n_features_in_ = model.weights.shape[0]
@@ -448,29 +445,13 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
 
     # Interface to the core.
 
-    def _refuse_options_of_all_rows(self, where: str) -> None:
-        for name, usual in (("geometry", "names"), ("target_metric", "w2"), ("standardize", False)):
-            value = getattr(self, name)
-            if value != usual:
-                raise ValueError(f"{name} must be {usual!r} for {where}, but is {value!r}")
-        if self.target_geometry not in (None, "names"):
-            raise ValueError(f"target_geometry must be None or 'names' for {where}, but is {self.target_geometry!r}")
-
     def _keywords(self) -> dict[str, Any]:
         keywords = {name: getattr(self, name) for name in _KEYWORDS}
         keywords["groups"] = None if isinstance(self.groups, str) and self.groups == "auto" else self.groups
-        if self.prior is not None and not {self.loss, self.target_metric} & {"kl", "ds"}:
+        used = {self.loss} | ({self.target_metric} if self.target_transport else set())
+        if self.prior is not None and not used & {"kl", "ds"}:
             warnings.warn(f"prior has no effect with {self.loss}; it belongs to kl and ds", UserWarning, stacklevel=3)
             keywords["prior"] = None
-        for name, known in (("prior", ("eye", "ones")), ("grouping", ("contiguous", "interleaved", "random"))):
-            value = keywords[name]
-            if value is None or (isinstance(value, str) and value in known):
-                continue
-            if not isinstance(value, (str, os.PathLike)):
-                raise ValueError(f"{name} must be one of {', '.join(known)} or a path, but is a {type(value).__name__}")
-            # A bad file raises an OSError that names it.
-            with open(value, "rb"):
-                keywords[name] = os.fspath(value)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)

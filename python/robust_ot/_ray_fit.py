@@ -157,7 +157,6 @@ def fit(
     progress: bool,
 ) -> RobustOTClassifier:
     """Train; documented as :func:`robust_ot.distributed.fit`."""
-    classifier._refuse_options_of_all_rows("data on Ray, whose rows are not all in one place")
     for name in ("validation", "patience"):
         value = getattr(classifier, name)
         if value:

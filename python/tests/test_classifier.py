@@ -391,3 +391,30 @@ def test_files_and_arrays_where_they_do_not_belong(digits):
     huge = RobustOTClassifier(label_vectors=vectors_of_digits() * 1e200, epochs=2).fit(X, y)
     usual = RobustOTClassifier(label_vectors=vectors_of_digits(), epochs=2).fit(X, y)
     np.testing.assert_allclose(huge.coef_, usual.coef_, atol=1e-6)
+
+
+def test_a_loaded_model_has_the_parameters_it_was_trained_with(digits, tmp_path):
+    X, _, y, _ = digits
+    asked = {
+        "loss": "kl",
+        "lam": 0.7,
+        "prior": "ones",
+        "groups": 2,
+        "mix_ce": 2.0,
+        "entropy": 0.5,
+        "target_transport": 0.1,
+        "label_smoothing": 0.05,
+        "optimizer": "sgd",
+        "momentum": 0.5,
+        "lr": 0.01,
+        "epochs": 3,
+        "row_length": 2.0,
+        "random_state": 4,
+    }
+    model = RobustOTClassifier(label_vectors=np.eye(10), validation=0.0, **asked).fit(X, y)
+    model.save(tmp_path / "model.safetensors")
+    loaded = RobustOTClassifier.load(tmp_path / "model.safetensors")
+    found = loaded.get_params()
+    assert {name: found[name] for name in asked if name != "groups"} == {k: v for k, v in asked.items() if k != "groups"}
+    assert found["grouping"].tolist() == [0] * 5 + [1] * 5
+    np.testing.assert_array_equal(loaded.set_params(validation=0.0).fit(X, y).coef_, model.coef_)

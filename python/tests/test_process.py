@@ -107,6 +107,21 @@ def test_a_child_works_after_a_fork(rng):
     assert found == [expected] * 4
 
 
+def _losses(arguments):
+    h, vectors = arguments
+    return robust_ot.loss_gradient(h, [0] * len(h), vectors)[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_child_builds_losses_after_a_fork(rng, dtype):
+    vectors, h = rng.normal(size=(600, 300)), np.full((2, 600), 1 / 600, dtype=dtype)
+    here = _losses((h, vectors))
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        there = pool.map_async(_losses, [(h, vectors)]).get(timeout=60)[0]
+    np.testing.assert_array_equal(here, there)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_a_child_lays_measures_out_after_a_fork(rng):
     points = rng.normal(size=(3, 20, 200))  # wide enough to be laid out in parallel

@@ -50,3 +50,7 @@ def test_bad_scores_are_named():
         score.auc([0], [1, 2, 3])
     with pytest.raises(ValueError, match="truth must be the labels of every row, but is None"):
         score.auc(None, [[0.0, 1.0]])
+
+
+def test_vectors_of_any_length_are_directions():
+    assert score.top_cost([0], [[0.9, 0.1]], [[1e-200, 0.0], [0.0, 1e-200]]) == 0.0

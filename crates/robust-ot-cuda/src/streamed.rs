@@ -25,7 +25,7 @@ const STAGE: (usize, f64) = (50, 1e-2);
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::solve::Interrupt;
+/// use robust_ot::solve::SolveOptions;
 /// use robust_ot::{Measure, MetricSet, Problem, Settings};
 /// use robust_ot_cuda::{Device, Streamed};
 ///

@@ -2,11 +2,13 @@
 
 use std::cmp::Ordering;
 
-use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
+use ndarray::{Array2, ArrayView1, ArrayView2};
 use rayon::prelude::*;
 use robust_ot::linalg::product;
 use robust_ot::loss::Targets;
 use robust_ot::{Error, LARGEST_COORDINATE, Result};
+
+use crate::data::to_length_one;
 
 /// Ranking scores, averaged over the labels that have both positive and negative rows.
 ///
@@ -182,12 +184,7 @@ pub fn top_cost(scores: ArrayView2<f64>, truth: &Targets, vectors: ArrayView2<f6
 /// Scales rows to length one; zero rows stay zero.
 fn unit_rows(vectors: ArrayView2<f64>) -> Array2<f64> {
     let mut unit = vectors.to_owned();
-    for mut row in unit.axis_iter_mut(Axis(0)) {
-        let length = row.dot(&row).sqrt();
-        if length > 0.0 {
-            row /= length;
-        }
-    }
+    to_length_one(&mut unit);
     unit
 }
 

@@ -63,19 +63,14 @@ impl SoftTargets {
         temperature: f64,
         frequencies: Option<&Array1<f64>>,
     ) -> Result<Self> {
-        if !(0.0..=1.0).contains(&moved) {
-            return Err(Error::parameter("target_transport", "from 0 to 1", moved));
-        }
-        if !(temperature > 0.0 && temperature.is_finite()) {
-            return Err(Error::parameter("target_temperature", "positive and finite", temperature));
+        Self::check(moved, temperature)?;
+        if moved <= 0.0 {
+            return Ok(Self::hard());
         }
         let labels = vectors.nrows();
         if labels > MOST_LABELS {
             let rule = format!("0 with more than {MOST_LABELS} labels, whose table would not fit");
             return Err(Error::parameter("target_transport", rule, format!("{moved} with {labels}")));
-        }
-        if moved <= 0.0 {
-            return Ok(Self::hard());
         }
         let points = Measure::uniform(vectors.clone())?;
         let weights = match frequencies {
@@ -106,6 +101,17 @@ impl SoftTargets {
             table = answer(&moment)?;
         }
         Ok(Self { moved: moved as f32, smoothing: 0.0, table: Some(table.mapv(|x| x as f32)) })
+    }
+
+    /// Refuses β and τ out of range.
+    pub(crate) fn check(moved: f64, temperature: f64) -> Result<()> {
+        if !(0.0..=1.0).contains(&moved) {
+            return Err(Error::parameter("target_transport", "from 0 to 1", moved));
+        }
+        if !(temperature > 0.0 && temperature.is_finite()) {
+            return Err(Error::parameter("target_temperature", "positive and finite", temperature));
+        }
+        Ok(())
     }
 
     /// Spreads the fraction s of the mass uniformly over all labels.

@@ -15,7 +15,7 @@ use crate::error::from_library;
 /// A matrix of double precision, copied.
 pub fn matrix(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Array2<f64>> {
     let found = Matrix::new(value, name)?;
-    check_room::<f64>(found.len(), name)?;
+    check_fits::<f64>(found.len(), name)?;
     Ok(found.to_double())
 }
 
@@ -24,12 +24,12 @@ pub fn vector(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Array1<f64>> {
     if let Ok(array) = value.cast::<PyArray1<f64>>()
         && is_plain(array.as_untyped(), size_of::<f64>())
     {
-        check_room::<f64>(array.len(), name)?;
+        check_fits::<f64>(array.len(), name)?;
         return Ok(array.readonly().as_array().to_owned());
     }
     let array = as_numbers(value, name)?;
     check_dimensions(&array, name, 1)?;
-    check_room::<f64>(array.len(), name)?;
+    check_fits::<f64>(array.len(), name)?;
     // A copy has elements one after the other.
     let array = array.call_method1("astype", ("float64",))?;
     Ok(array.cast::<PyArray1<f64>>()?.readonly().as_array().to_owned())
@@ -52,7 +52,7 @@ impl<'py> Matrix<'py> {
         if let Some(found) = Self::of_numpy(&array) {
             return Ok(found);
         }
-        check_room::<f64>(array.len(), name)?;
+        check_fits::<f64>(array.len(), name)?;
         let single = array.dtype().is_equiv_to(&numpy::dtype::<f32>(value.py()));
         let array = array.call_method1("astype", (if single { "float32" } else { "float64" },))?;
         Self::of_numpy(&array).ok_or_else(|| PyValueError::new_err(format!("{name} could not be copied")))
@@ -100,7 +100,7 @@ pub fn features(value: &Bound<'_, PyAny>) -> PyResult<Features> {
         value.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>, usize)>()
     else {
         let found = Matrix::new(value, "X")?;
-        check_room::<f32>(found.len(), "X")?;
+        check_fits::<f32>(found.len(), "X")?;
         return Ok(Features::Dense(found.to_single()));
     };
     let whole = |value: &Bound<'_, PyAny>| -> PyResult<Vec<i64>> {
@@ -128,10 +128,10 @@ fn is_aligned(array: &Bound<'_, PyUntypedArray>) -> bool {
     flags.and_then(|aligned| aligned.extract()).unwrap_or(false)
 }
 
-/// Refuses what memory has no workspace for, which Rust would otherwise end the process over.
-pub fn check_room<T>(count: usize, name: &str) -> PyResult<()> {
-    let mut workspace = Vec::<T>::new();
-    workspace.try_reserve_exact(count).map_err(|_| {
+/// Refuses an allocation that does not fit into memory, which would otherwise abort the process.
+pub fn check_fits<T>(count: usize, name: &str) -> PyResult<()> {
+    let mut reserved = Vec::<T>::new();
+    reserved.try_reserve_exact(count).map_err(|_| {
         let bytes = Memory(count.saturating_mul(size_of::<T>()));
         PyMemoryError::new_err(format!("{name} needs {bytes} of memory, more than there is"))
     })

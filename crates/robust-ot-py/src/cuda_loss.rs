@@ -9,6 +9,7 @@ use crate::device::kernel_cache;
 use crate::error::from_library;
 use crate::loss::RobustLoss;
 use crate::targets::{Arrays, targets};
+use crate::threads::run;
 
 /// One loss on one gpu.
 #[pyclass(frozen, module = "robust_ot._core")]
@@ -22,7 +23,8 @@ impl CudaLoss {
     /// The loss, and the number of the gpu.
     #[new]
     fn new(py: Python<'_>, loss: &Bound<'_, RobustLoss>, index: usize) -> PyResult<Self> {
-        let single = loss.get().single()?;
+        let loss = loss.get();
+        let single = run(py, |_| loss.single())??;
         let labels = single.labels();
         let made = py.detach(|| BatchLoss::new(&Device::open(index, kernel_cache().as_deref())?, single));
         let loss = made.map_err(|error| from_library("", error))?;
@@ -38,7 +40,7 @@ impl CudaLoss {
         truth: Arrays<'_>,
         addresses: (u64, u64, u64, u64),
     ) -> PyResult<()> {
-        let truth = targets(self.labels, &truth)?;
+        let truth = targets(self.labels, &truth, "target")?;
         let (log_predictions, predictions, gradients, losses) = addresses;
         let batch = BatchAddresses { log_predictions, predictions, gradients, losses };
         py.detach(|| {

@@ -54,7 +54,7 @@ fn memory(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     }
 }
 
-/// What the command allows for a problem of this size.
+/// The memory for a problem of this size: no limit where it is small, else a share of what is free.
 fn allowed(entries: usize, side_by_side: usize) -> usize {
     if entries.saturating_mul(ENTRY) <= SMALL { usize::MAX } else { Memory::share().0 / side_by_side }
 }

@@ -21,7 +21,7 @@ type Found<'py> = (Model, Bound<'py, PyList>, Vec<String>);
 
 /// Rows with their true labels.
 pub fn dataset(x: &Bound<'_, PyAny>, labels: usize, truth: &Arrays<'_>) -> PyResult<Dataset> {
-    Dataset::new(features(x)?, targets(labels, truth)?).map_err(|error| from_library("X", error))
+    Dataset::new(features(x)?, targets(labels, truth, "y")?).map_err(|error| from_library("X", error))
 }
 
 /// Rows, labels and label vectors.

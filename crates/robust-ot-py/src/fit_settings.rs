@@ -1,6 +1,6 @@
 //! The settings of a fit from Python keywords.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ use robust_ot_learn::{
 };
 
 use crate::error::from_library;
-use crate::metric::argument;
+use crate::metric::{argument, explicit, prior};
 
 /// The keywords of a fit; None is a keyword that is not given.
 struct Keywords<'a, 'py>(&'a Bound<'py, PyDict>);
@@ -57,11 +57,6 @@ impl<'py> Keywords<'_, 'py> {
         text.parse().map(Some).map_err(refused)
     }
 
-    /// A path or a name, if it is given.
-    fn path(&self, name: &str) -> PyResult<Option<PathBuf>> {
-        self.item(name)?.map(|value| argument(&value, name, "a name or a path")).transpose()
-    }
-
     fn loss(&self) -> PyResult<LossChoice> {
         let usual = LossChoice::default();
         let mut parameters = usual.parameters.clone();
@@ -70,14 +65,14 @@ impl<'py> Keywords<'_, 'py> {
         }
         parameters.rho = self.number("rho")?.unwrap_or(parameters.rho);
         parameters.lambda = self.number("lam")?.unwrap_or(parameters.lambda);
-        parameters.prior = self.path("prior")?.map(|prior| read_prior(&prior)).transpose()?;
+        parameters.prior = self.item("prior")?.map(|prior| read_prior(&prior)).transpose()?;
         Ok(LossChoice {
             name: self.named::<LossName>("loss")?,
             mix_ce: self.number("mix_ce")?,
             mix_ot: self.number("mix_ot")?,
             parameters,
             groups: self.count("groups")?,
-            grouping: self.path("grouping")?.map(|rule| read_rule(&rule)).transpose()?,
+            grouping: self.item("grouping")?.map(|rule| read_rule(&rule)).transpose()?,
             group_seed: None,
             entropy: self.number("entropy")?.unwrap_or(usual.entropy),
             oracle_entropy: self.number("oracle_entropy")?,
@@ -122,19 +117,23 @@ impl<'py> Keywords<'_, 'py> {
     }
 }
 
-fn read_prior(given: &Path) -> PyResult<Prior> {
-    match given.to_str() {
+/// A prior by its name, from a file, or a matrix.
+fn read_prior(given: &Bound<'_, PyAny>) -> PyResult<Prior> {
+    let Ok(path) = given.extract::<PathBuf>() else { return prior(given) };
+    match path.to_str() {
         Some("eye") => Ok(Prior::Eye),
         Some("ones") => Ok(Prior::Ones),
-        _ => read_matrix(given).map(Prior::Matrix).map_err(|error| from_library("prior", error)),
+        _ => read_matrix(&path).map(Prior::Matrix).map_err(|error| from_library("prior", error)),
     }
 }
 
-fn read_rule(given: &Path) -> PyResult<GroupingRule> {
-    match given.to_str().and_then(|name| name.parse().ok()) {
+/// A rule by its name, or groups from a file or an array.
+fn read_rule(given: &Bound<'_, PyAny>) -> PyResult<GroupingRule> {
+    let Ok(path) = given.extract::<PathBuf>() else { return explicit(given) };
+    match path.to_str().and_then(|name| name.parse().ok()) {
         Some(rule) => Ok(rule),
         None => {
-            read_groups(given).map(GroupingRule::Explicit).map_err(|error| from_library("grouping", error))
+            read_groups(&path).map(GroupingRule::Explicit).map_err(|error| from_library("grouping", error))
         }
     }
 }

@@ -12,6 +12,7 @@ mod learner;
 mod loss;
 mod metric;
 mod model;
+mod model_keywords;
 mod plain;
 mod scores;
 mod screens;

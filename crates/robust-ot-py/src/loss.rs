@@ -92,16 +92,18 @@ impl RobustLoss {
         log_predictions: &Bound<'py, PyAny>,
         truth: Arrays<'py>,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>)> {
-        let truth = targets(self.labels(), &truth)?;
+        let truth = targets(self.labels(), &truth, "targets")?;
         match Matrix::new(log_predictions, "predictions")? {
             Matrix::Single(logs) => {
-                let (logs, single) = (logs.as_array(), self.single()?);
+                let logs = logs.as_array();
+                let single = run(py, |_| self.single())??;
                 let found = run(py, |interrupt| single.loss_gradient_until(logs, &truth, interrupt))?;
                 let found = found.map_err(|error| from_library("predictions", error))?;
                 Ok((found.losses.into_pyarray(py), found.gradients.into_pyarray(py).into_any()))
             }
             Matrix::Double(logs) => {
-                let (logs, double) = (logs.as_array(), self.double()?);
+                let logs = logs.as_array();
+                let double = run(py, |_| self.double())??;
                 let found = run(py, |interrupt| double.loss_gradient_until(logs, &truth, interrupt))?;
                 let found = found.map_err(|error| from_library("predictions", error))?;
                 Ok((found.losses.into_pyarray(py), found.gradients.into_pyarray(py).into_any()))
@@ -116,9 +118,9 @@ impl RobustLoss {
         log_predictions: PyReadonlyArray2<'py, f64>,
         truth: Arrays<'py>,
     ) -> PyResult<Explained<'py>> {
-        let truth = targets(self.labels(), &truth)?;
+        let truth = targets(self.labels(), &truth, "targets")?;
         let logs: Array2<f64> = log_predictions.as_array().to_owned();
-        let double = self.double()?;
+        let double = run(py, |_| self.double())??;
         let found = run(py, |_| double.explain(logs.view(), &truth))?;
         let found = found.map_err(|error| from_library("predictions", error))?;
         let row = |row: robust_ot::loss::LossPlan| {

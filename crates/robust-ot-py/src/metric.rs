@@ -6,7 +6,7 @@ use pyo3::types::PyTuple;
 use robust_ot::sets::{GroupingRule, MetricFamily, Prior, SetParameters};
 use robust_ot::{Grouping, MetricSet};
 
-use crate::arrays::{check_room, matrix, vector};
+use crate::arrays::{check_fits, matrix, vector};
 use crate::error::from_library;
 
 /// What every function that takes a metric takes, as the tuple (metric, k, rho, lam, prior, groups, grouping, seed).
@@ -50,7 +50,7 @@ impl<'py> MetricArguments<'py> {
     /// The groups of so many features, if there is workspace for a metric on them.
     pub fn grouping(&self, features: usize) -> PyResult<Grouping> {
         let found = self.any_grouping(features)?;
-        check_room::<f64>(
+        check_fits::<f64>(
             found.groups().saturating_mul(found.groups()),
             "the metric between groups of features",
         )?;
@@ -69,7 +69,8 @@ impl<'py> MetricArguments<'py> {
     }
 }
 
-fn explicit(indices: &Bound<'_, PyAny>) -> PyResult<GroupingRule> {
+/// The group of every feature, from an array.
+pub fn explicit(indices: &Bound<'_, PyAny>) -> PyResult<GroupingRule> {
     let numbers = vector(indices, "grouping")?;
     let whole = numbers.iter().map(|&x| (x >= 0.0 && x.fract() == 0.0 && x < 1e15).then_some(x as usize));
     whole
@@ -78,7 +79,8 @@ fn explicit(indices: &Bound<'_, PyAny>) -> PyResult<GroupingRule> {
         .ok_or_else(|| PyValueError::new_err("grouping must be whole numbers from 0 on, but one is not"))
 }
 
-fn prior(value: &Bound<'_, PyAny>) -> PyResult<Prior> {
+/// A prior by its name, or a matrix.
+pub fn prior(value: &Bound<'_, PyAny>) -> PyResult<Prior> {
     match value.extract::<String>().as_deref() {
         Ok("eye") => Ok(Prior::Eye),
         Ok("ones") => Ok(Prior::Ones),

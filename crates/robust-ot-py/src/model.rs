@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use ndarray::Array2;
 use numpy::{PyArray1, PyArray2, ToPyArray};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 use robust_ot_learn::{Model as Trained, Output};
 
 use crate::arrays::features;
 use crate::error::from_library;
+use crate::model_keywords::model_keywords;
 use crate::targets::{Arrays, targets};
 use crate::threads::run;
 
@@ -97,6 +98,11 @@ impl Model {
             .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))
     }
 
+    /// The keywords of the classifier that trained it, or would have.
+    fn keywords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        model_keywords(py, &self.model)
+    }
+
     /// X W + b.
     fn logits<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let rows = features(x)?;
@@ -123,7 +129,7 @@ impl Model {
         truth: Arrays<'py>,
     ) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
         let rows = features(x)?;
-        let truth = targets(self.model.label_names().len(), &truth)?;
+        let truth = targets(self.model.label_names().len(), &truth, "y")?;
         let found: Option<Array2<f64>> = run(py, |_| {
             let probabilities = self.model.probabilities(rows)?;
             robust_ot_learn::mean_metric(&self.model, &probabilities, &truth)

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use robust_ot::Error;
 use robust_ot::transport::{NetworkSimplex, Sinkhorn};
 
-use crate::arrays::{Matrix, check_room, vector};
+use crate::arrays::{Matrix, check_fits, vector};
 use crate::error::from_library;
 use crate::metric::argument;
 use crate::threads::run;
@@ -42,7 +42,7 @@ impl<'a> Problem<'a> {
             )));
         }
         // The plan.
-        check_room::<f64>(costs.len(), "the plan")?;
+        check_fits::<f64>(costs.len(), "the plan")?;
         Ok(Self { a, b, costs })
     }
 
@@ -107,9 +107,9 @@ pub fn sinkhorn<'py>(
         Ok((sinkhorn.plan(problem.costs())?, sinkhorn.potentials(), report))
     })?;
     let (mut plan, (f, g), report) = solved.map_err(|error| match error {
-        // The library knows it by another name, and by exact plans that have none.
+        // POT's name for the entropy.
         Error::Parameter { name: "entropy", rule, value } => {
-            PyValueError::new_err(format!("reg must be {}, but is {value}", rule.trim_start_matches("0 or ")))
+            PyValueError::new_err(format!("reg must be {rule}, but is {value}"))
         }
         other => from_library("a, b, M", other),
     })?;

@@ -20,7 +20,7 @@ pub fn rank<'py>(
     truth: Arrays<'py>,
 ) -> PyResult<(f64, f64, usize, usize)> {
     let values = matrix(values, "scores")?;
-    let truth = targets(values.ncols(), &truth)?;
+    let truth = targets(values.ncols(), &truth, "truth")?;
     let found = run(py, |_| score::rank(values.view(), &truth))?.map_err(|error| from_library("", error))?;
     Ok((found.auc, found.average_precision, found.counted, found.excluded))
 }
@@ -35,7 +35,7 @@ pub fn precision_at<'py>(
 ) -> PyResult<f64> {
     let k: usize = argument(k, "k", "a whole number of at least 1")?;
     let values = matrix(values, "scores")?;
-    let truth = targets(values.ncols(), &truth)?;
+    let truth = targets(values.ncols(), &truth, "truth")?;
     run(py, |_| score::precision_at(values.view(), &truth, k))?.map_err(|error| from_library("", error))
 }
 
@@ -51,7 +51,7 @@ pub fn top_cost<'py>(
 ) -> PyResult<f64> {
     let k: Option<usize> = k.map(|k| argument(k, "k", "a whole number of at least 1")).transpose()?;
     let (values, vectors) = (matrix(values, "scores")?, matrix(vectors, "label_vectors")?);
-    let truth = targets(values.ncols(), &truth)?;
+    let truth = targets(values.ncols(), &truth, "truth")?;
     let found = run(py, |_| match k {
         Some(k) => score::top_cost(values.view(), &truth, vectors.view(), k),
         None => score::expected_cost(values.view(), &truth, vectors.view()),
@@ -70,7 +70,7 @@ pub fn scores<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let probabilities = matrix(probabilities, "probabilities")?;
     let vectors: Option<Array2<f64>> = vectors.map(|vectors| matrix(vectors, "label_vectors")).transpose()?;
-    let truth = targets(probabilities.ncols(), &truth)?;
+    let truth = targets(probabilities.ncols(), &truth, "truth")?;
     let found = run(py, |_| Scores::of(probabilities.view(), &truth, vectors.as_ref()))?;
     let Scores { auc, map, accuracy, precision_at_3, precision_at_5, semantic_cost, .. } =
         found.map_err(|error| from_library("", error))?;

@@ -8,7 +8,7 @@ use pyo3::types::PyTuple;
 use robust_ot::Grouping;
 use robust_ot::transport::PlanEntry;
 
-use crate::arrays::{check_room, matrix, vector};
+use crate::arrays::{check_fits, matrix, vector};
 use crate::threads::run;
 
 /// What a solve found; `robust_ot.Solution` tells it to people.
@@ -96,7 +96,7 @@ impl Solution {
                 if self.entropic {
                     // Written out whole first, and every entry carries mass.
                     let whole = self.shape.0.saturating_mul(self.shape.1);
-                    check_room::<PlanEntry>(whole.saturating_mul(2), "the plan")?;
+                    check_fits::<PlanEntry>(whole.saturating_mul(2), "the plan")?;
                 }
                 run(py, |_| solved.plan())
             }
@@ -210,7 +210,7 @@ impl Solution {
 
     /// The plan, points × points.
     fn dense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        check_room::<f64>(self.shape.0.saturating_mul(self.shape.1), "the plan")?;
+        check_fits::<f64>(self.shape.0.saturating_mul(self.shape.1), "the plan")?;
         let plan = match &self.plan {
             Plan::Solved(solved) => run(py, |_| solved.dense_plan())?,
             Plan::Written(entries) => {

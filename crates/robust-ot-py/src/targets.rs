@@ -11,10 +11,11 @@ use crate::error::from_library;
 pub type Arrays<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
 /// Checks them.
-pub fn targets(labels: usize, (starts, indices): &Arrays<'_>) -> PyResult<Targets> {
+pub fn targets(labels: usize, (starts, indices): &Arrays<'_>, name: &str) -> PyResult<Targets> {
     let (starts, indices) = (starts.readonly(), indices.readonly());
     let (starts, indices) = (starts.as_array(), indices.as_array());
-    let refuse = |found: String| PyValueError::new_err(format!("y must hold labels from 0 on, but {found}"));
+    let refuse =
+        |found: String| PyValueError::new_err(format!("{name} must hold labels from 0 on, but {found}"));
     let mut rows: Vec<Vec<usize>> = Vec::with_capacity(starts.len().saturating_sub(1));
     for bounds in starts.windows(2) {
         let (from, to) = (bounds[0], bounds[1]);
@@ -24,5 +25,5 @@ pub fn targets(labels: usize, (starts, indices): &Arrays<'_>) -> PyResult<Target
         let row = (from..to).map(|at| usize::try_from(indices[at as usize]));
         rows.push(row.collect::<Result<_, _>>().map_err(|_| refuse("one is negative".into()))?);
     }
-    Targets::new(labels, rows).map_err(|error| from_library("y", error))
+    Targets::new(labels, rows).map_err(|error| from_library(name, error))
 }

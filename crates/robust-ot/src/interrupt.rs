@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::solve::Interrupt;
+/// use robust_ot::solve::{Interrupt, SolveOptions};
 /// use robust_ot::{Measure, MetricSet, Problem, Settings, Status};
 ///
 /// let interrupt = Interrupt::default();

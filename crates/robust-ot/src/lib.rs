@@ -53,7 +53,7 @@ pub mod transport;
 
 pub use crate::error::{Error, Result};
 pub use crate::grouping::Grouping;
-/// The loops themselves, for `benches/`; not part of the interface.
+/// The vectorized loops, for the crates beside this one; not part of the interface.
 #[doc(hidden)]
 pub use crate::kernels::sealed::Kernels;
 #[doc(hidden)]

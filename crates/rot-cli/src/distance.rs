@@ -20,8 +20,8 @@ use crate::input::{Input, read_all};
 use crate::machine::machine;
 use crate::metric_options::{Metric, MetricOptions};
 use crate::options::{SolverOptions, TextOptions};
-use crate::output::{check_distinct, check_writable, readable, write_failure, write_matrix};
-use crate::run_folder::{begin_run, write_run};
+use crate::output::{check_distinct, check_writable, ending, readable, write_failure, write_matrix};
+use crate::run_folder::{begin_run, clear_run, write_run};
 use crate::signal::interrupt;
 
 /// The robust distance between two measures, with bounds on its error.
@@ -70,7 +70,7 @@ pub struct Distance {
 
 impl Distance {
     /// Reads the inputs, solves, writes the files and prints the result.
-    pub fn run(&self) -> Result<(), Failure> {
+    pub fn run(&self, command: &str) -> Result<(), Failure> {
         let settings = self.solver.apply()?;
         let metric = self.metric.read()?;
         for (option, path) in [("--plan-out", &self.plan_out), ("--metric-out", &self.metric_out)] {
@@ -78,7 +78,11 @@ impl Distance {
         }
         let outputs =
             [("--plan-out", self.plan_out.as_deref()), ("--metric-out", self.metric_out.as_deref())];
-        check_distinct(&[&self.source, &self.target], &outputs)?;
+        let optional = [&self.source_weights, &self.target_weights, &self.text.embeddings];
+        let mut inputs: Vec<&Path> = vec![&self.source, &self.target];
+        inputs.extend(optional.into_iter().flatten().map(PathBuf::as_path));
+        inputs.extend(self.metric.inputs());
+        check_distinct(&inputs, &outputs)?;
         self.run.as_deref().map_or(Ok(()), begin_run)?;
         let paths = [self.source.clone(), self.target.clone()];
         let weights = [self.source_weights.clone(), self.target_weights.clone()];
@@ -115,7 +119,8 @@ impl Distance {
         let outcome =
             Outcome { solution, settings, device, source, target, metric, grouping, seconds, explanation };
         if let Some(folder) = &self.run {
-            outcome.write_run(folder, &self.solver)?;
+            clear_run(folder)?;
+            outcome.write_run(folder, &self.solver, command)?;
         }
         if self.json {
             let mut object = outcome.json(&self.solver);
@@ -175,7 +180,7 @@ impl Outcome<'_> {
     }
 
     /// Writes the JSON object with the metric, the flows and the history of the bounds, for `rot report`.
-    fn write_run(&self, folder: &Path, solver: &SolverOptions) -> Result<(), Failure> {
+    fn write_run(&self, folder: &Path, solver: &SolverOptions, command: &str) -> Result<(), Failure> {
         let Self { solution, source, target, grouping, metric, explanation, .. } = self;
         let mut run = self.json(solver);
         run.insert("kind".into(), json!("distance"));
@@ -192,7 +197,7 @@ impl Outcome<'_> {
         }
         let steps = solution.history.iter().map(|step| json!([step.value, step.lower_bound]));
         run.insert("history".into(), steps.collect());
-        write_run(folder, Value::Object(run))
+        write_run(folder, Value::Object(run), command)
     }
 
     /// Prints the result as text.
@@ -255,7 +260,7 @@ fn warn(solution: &Solution) -> Result<(), Failure> {
 }
 
 fn write_plan(path: &Path, solution: &Solution, source: &Input, target: &Input) -> Result<(), Failure> {
-    if path.extension().is_some_and(|ending| ending == "npy") {
+    if ending(path) == "npy" {
         return write_matrix(path, &solution.dense_plan(), None);
     }
     let name = |input: &Input, i: usize| {

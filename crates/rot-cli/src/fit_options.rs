@@ -1,5 +1,7 @@
 //! The options of `rot train` except for data and outputs.
 
+use std::path::Path;
+
 use clap::Args;
 use robust_ot_cuda::{DeviceChoice, Precision};
 use robust_ot_learn::{FitSettings, Memory, Preparation, Protocol};
@@ -37,6 +39,11 @@ impl FitOptions {
         };
         settings.check()?;
         Ok(settings)
+    }
+
+    /// The files that are read.
+    pub fn inputs(&self) -> Vec<&Path> {
+        self.sets.inputs()
     }
 
     /// Seed of samples, of random groups and of the order of rows.

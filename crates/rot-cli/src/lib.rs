@@ -75,10 +75,13 @@ enum Command {
 
 /// Runs a command, program name first, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
+    let line = format!("rot {}", words.collect::<Vec<_>>().join(" "));
     let done = Cli::try_parse_from(arguments).map_err(Failure::from).and_then(|cli| match cli.command {
-        Command::Distance(command) => command.run(),
+        Command::Distance(command) => command.run(&line),
         Command::Pairwise(command) => command.run(),
-        Command::Train(command) => command.run(),
+        Command::Train(command) => command.run(&line),
         Command::Predict(command) => command.run(),
         Command::Evaluate(command) => command.run(),
         Command::Inspect(command) => command.run(),

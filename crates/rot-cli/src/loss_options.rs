@@ -146,10 +146,11 @@ impl LossOptions {
             geometry: self.geometry.into(),
             ..LossChoice::default()
         };
-        let family = loss.name_under(protocol).family();
-        family.into_iter().for_each(|family| sets.note_prior(family));
+        let name = loss.name_under(protocol);
         let of_targets = (targets.transport > 0.0).then_some(targets.metric);
-        let parameters = sets.parameters_of(family.into_iter().chain(of_targets))?;
+        let families = name.family().into_iter().chain(of_targets);
+        sets.note_prior(name.name(), families.clone());
+        let parameters = sets.parameters_of(families)?;
         Ok((LossChoice { parameters, ..loss }, targets))
     }
 }

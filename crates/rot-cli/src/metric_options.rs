@@ -62,7 +62,7 @@ pub struct SetOptions {
     /// Prior metric of kl and ds: eye, ones, or a matrix in .npy, .csv or .tsv [default: eye for kl, ones for ds]
     #[arg(long, value_name = "eye|ones|FILE")]
     prior: Option<String>,
-    /// Number of feature groups [default: every feature is its own; rot train: 10 for p, p-power, kl, ds, features]
+    /// Number of feature groups [default: every feature is its own; rot train: 10, but none for srw and rkp]
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     pub groups: Option<usize>,
     /// How features are grouped: contiguous, interleaved, random, or a file with one group index per line
@@ -101,10 +101,15 @@ pub struct Metric {
 }
 
 impl MetricOptions {
+    /// The files that are read.
+    pub fn inputs(&self) -> Vec<&Path> {
+        self.set.inputs()
+    }
+
     /// Reads prior and grouping, and checks what can be checked without the points.
     pub fn read(&self) -> Result<Metric, Failure> {
         let family = MetricFamily::from(self.metric);
-        self.set.note_prior(family);
+        self.set.note_prior(family.name(), [family]);
         let set = family.set(self.set.parameters_of([family])?)?;
         let (rule, groups) = (self.set.rule()?.unwrap_or_default(), self.set.groups);
         // What does not depend on the number of features is refused before files are read.
@@ -118,6 +123,11 @@ impl MetricOptions {
 }
 
 impl SetOptions {
+    /// The files that are read, and names that are none.
+    pub fn inputs(&self) -> Vec<&Path> {
+        [&self.prior, &self.grouping].into_iter().flatten().map(Path::new).collect()
+    }
+
     /// The parameters; the prior's file is read where one of the families has a prior.
     pub fn parameters_of(
         &self,
@@ -125,14 +135,14 @@ impl SetOptions {
     ) -> Result<SetParameters, Failure> {
         let parameters = SetParameters { k: self.k, rho: self.rho, lambda: self.lambda, prior: None };
         parameters.check()?;
-        let wanted = families.into_iter().any(has_prior);
+        let wanted = families.into_iter().any(MetricFamily::has_prior);
         Ok(SetParameters { prior: if wanted { self.read_prior()? } else { None }, ..parameters })
     }
 
-    /// Says that a prior has no effect where that is so.
-    pub fn note_prior(&self, family: MetricFamily) {
-        if self.prior.is_some() && !has_prior(family) {
-            say!("rot: note: --prior has no effect with {family}; it belongs to kl and ds");
+    /// Says that a prior has no effect where none of the families has one.
+    pub fn note_prior(&self, what: &str, families: impl IntoIterator<Item = MetricFamily>) {
+        if self.prior.is_some() && !families.into_iter().any(MetricFamily::has_prior) {
+            say!("rot: note: --prior has no effect with {what}; it belongs to kl and ds");
         }
     }
 
@@ -183,11 +193,6 @@ impl SetOptions {
         }
         map
     }
-}
-
-/// Whether the sets of a family have a prior.
-fn has_prior(family: MetricFamily) -> bool {
-    matches!(family, MetricFamily::Kl | MetricFamily::Ds)
 }
 
 impl Metric {

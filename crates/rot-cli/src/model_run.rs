@@ -40,6 +40,7 @@ pub fn write_model_run(
     model: &Model,
     history: &[Epoch],
     test: Option<(&Array2<f64>, &Targets)>,
+    command: &str,
 ) -> Result<(), Failure> {
     let mut run = json!({
         "kind": "model", "version": model.about.version, "machine": machine(), "loss": describe_loss(&model.about),
@@ -68,7 +69,7 @@ pub fn write_model_run(
         run["confused"] = confused(&items, transport.vectors);
         run["items"] = items.iter().map(Item::json).collect();
     }
-    write_run(folder, run)
+    write_run(folder, run, command)
 }
 
 fn look_at(

@@ -1,4 +1,4 @@
-//! StepRule and input options that several commands share.
+//! Solver and input options that several commands share.
 
 use std::path::PathBuf;
 
@@ -16,16 +16,16 @@ const MOST_THREADS: usize = 1024;
 
 /// Options of the solver.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "StepRule")]
+#[command(next_help_heading = "Solver")]
 pub struct SolverOptions {
     /// Step rule: auto, classic, line-search or corrective
-    #[arg(long, default_value = "auto")]
-    solver: String,
+    #[arg(long, default_value_t, value_parser = parsed::<StepRule>)]
+    solver: StepRule,
     /// Relative gap at which a solve has converged
-    #[arg(long, value_name = "X", default_value_t = 1e-4, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = Settings::default().tol_gap_rel, allow_negative_numbers = true)]
     tol: f64,
     /// Maximum number of oracle calls per distance
-    #[arg(long, value_name = "N", default_value_t = 1000, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = Settings::default().max_iterations, allow_negative_numbers = true)]
     max_iter: usize,
     /// Number of threads [default: all cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -38,10 +38,9 @@ pub struct SolverOptions {
 impl SolverOptions {
     /// Checks and returns the settings, and sets the number of threads.
     pub fn apply(&self) -> Result<Settings, Failure> {
-        let solver: StepRule = self.solver.parse()?;
         let memory = self.memory.unwrap_or_else(Memory::share).0;
         let settings = Settings::default()
-            .with_step_rule(solver)
+            .with_step_rule(self.solver)
             .with_tolerance(self.tol)
             .with_max_iterations(self.max_iter)
             .with_memory(memory);
@@ -52,7 +51,7 @@ impl SolverOptions {
 
     /// Adds the settings to a JSON object.
     pub fn describe(&self, into: &mut Map<String, Value>) {
-        into.insert("solver".into(), json!(self.solver));
+        into.insert("solver".into(), json!(self.solver.name()));
         into.insert("tol".into(), json!(self.tol));
         into.insert("max_iter".into(), json!(self.max_iter));
     }

@@ -66,6 +66,11 @@ pub fn check_distinct(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Re
     Ok(())
 }
 
+/// The file extension in lower case.
+pub fn ending(path: &Path) -> String {
+    path.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_ascii_lowercase()
+}
+
 /// Formats a number with six decimals, or with an exponent if it is very small or very large.
 pub fn readable(value: f64) -> String {
     let size = value.abs();
@@ -74,7 +79,7 @@ pub fn readable(value: f64) -> String {
 
 /// Writes a matrix as `.npy`, or as `.csv`/`.tsv` with row and column labels if given.
 pub fn write_matrix(path: &Path, matrix: &Array2<f64>, labels: Option<&[String]>) -> Result<(), Failure> {
-    if path.extension().is_some_and(|ending| ending == "npy") {
+    if ending(path) == "npy" {
         return write_npy(path, matrix).map_err(write_failure);
     }
     let corner = || std::iter::once(String::new());

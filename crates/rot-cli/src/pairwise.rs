@@ -94,7 +94,9 @@ impl Pairwise {
         }
         self.out.as_deref().map_or(Ok(()), |path| check_writable("--out", path, &["csv", "tsv", "npy"]))?;
         self.heatmap.as_deref().map_or(Ok(()), |path| check_writable("--heatmap", path, &["svg", "png"]))?;
-        let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).collect();
+        let mut inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).collect();
+        inputs.extend(self.text.embeddings.as_deref());
+        inputs.extend(self.metric.inputs());
         check_distinct(&inputs, &[("--out", self.out.as_deref()), ("--heatmap", self.heatmap.as_deref())])?;
         let weights = vec![None; self.files.len()];
         let inputs = read_all(&self.files, self.text.embeddings.as_deref(), &weights)?;

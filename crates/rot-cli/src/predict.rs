@@ -1,7 +1,7 @@
 //! `rot predict`: the best labels of every row with their probabilities, and the mass that would move to them.
 
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use ndarray::{ArrayView1, Axis};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::device::{DeviceOptions, probabilities};
 use crate::failure::Failure;
-use crate::output::{check_distinct, check_writable, write_failure};
+use crate::output::{check_distinct, check_writable, ending, write_failure};
 use crate::test_data::RowOptions;
 
 /// The maximum number of source labels listed per predicted label in an explanation.
@@ -174,11 +174,6 @@ fn explain(
         best.from.truncate(SOURCES);
     }
     Ok(())
-}
-
-/// The file extension in lower case.
-fn ending(path: &Path) -> String {
-    path.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_ascii_lowercase()
 }
 
 fn sources(best: &Best, model: &Model) -> String {

@@ -16,11 +16,15 @@ pub const MODEL: &str = "model.safetensors";
 /// The report page.
 pub const PAGE: &str = "report.html";
 
-/// Creates the folder, checks that its files can be written, and removes the files of an earlier run.
+/// Creates the folder and checks that its files can be written. What an earlier run left stays until there is something new.
 pub fn begin_run(folder: &Path) -> Result<(), Failure> {
     make_folder("--run", folder)?;
     check_writable("--run", &folder.join(MODEL), &["safetensors"])?;
-    check_writable("--run", &folder.join(RUN), &["json"])?;
+    check_writable("--run", &folder.join(RUN), &["json"])
+}
+
+/// Removes the files of an earlier run, once there are others to write.
+pub fn clear_run(folder: &Path) -> Result<(), Failure> {
     for name in [RUN, MODEL, PAGE] {
         let path = folder.join(name);
         if path.is_file() {
@@ -32,8 +36,7 @@ pub fn begin_run(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Writes the contents of the report and the command line of the run.
-pub fn write_run(folder: &Path, mut run: Value) -> Result<(), Failure> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    run["command"] = format!("rot {}", words.join(" ")).into();
+pub fn write_run(folder: &Path, mut run: Value, command: &str) -> Result<(), Failure> {
+    run["command"] = command.into();
     write_atomic(&folder.join(RUN), |file| writeln!(file, "{run}")).map_err(write_failure)
 }

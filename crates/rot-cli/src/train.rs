@@ -18,7 +18,7 @@ use crate::loss_description::describe_loss;
 use crate::model_run::write_model_run;
 use crate::options::set_threads;
 use crate::output::{check_distinct, check_writable, write_failure};
-use crate::run_folder::{MODEL, begin_run};
+use crate::run_folder::{MODEL, begin_run, clear_run};
 use crate::score_table::{excluded, score_table};
 use crate::signal::interrupt;
 use crate::training_data::{DataOptions, say_unseen};
@@ -66,10 +66,10 @@ pub struct Outcome {
 
 impl Train {
     /// Trains, scores, saves, prints.
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self, command: &str) -> Result<(), Failure> {
         self.threads.map_or(Ok(()), set_threads)?;
         let mut progress = TrainingProgress::new(self.json);
-        let outcome = self.outcome(&interrupt(), &mut progress);
+        let outcome = self.outcome(command, &interrupt(), &mut progress);
         progress.end();
         self.report(&outcome?)
     }
@@ -77,6 +77,7 @@ impl Train {
     /// Trains, scores and saves.
     pub fn outcome(
         &self,
+        command: &str,
         interrupt: &Interrupt,
         progress: &mut TrainingProgress,
     ) -> Result<Outcome, Failure> {
@@ -106,9 +107,10 @@ impl Train {
             model.save(path).map_err(write_failure)?;
         }
         if let Some(folder) = &self.run {
+            clear_run(folder)?;
             model.save(&folder.join(MODEL)).map_err(write_failure)?;
             let test = predicted.as_ref().map(|(probabilities, test, _)| (probabilities, test.targets()));
-            write_model_run(folder, &model, &history, test)?;
+            write_model_run(folder, &model, &history, test, command)?;
         }
         failed.map_or(Ok(Outcome { model, history }), Err)
     }
@@ -170,7 +172,8 @@ impl Train {
         let checkpoint = self.checkpoint.as_deref().map(Checkpoints::file);
         let kept = self.run.as_ref().map(|folder| folder.join(MODEL));
         let outputs = [("--checkpoint", checkpoint.as_deref()), ("--out", out), ("--run", kept.as_deref())];
-        check_distinct(&self.data.inputs(), &outputs)?;
+        let inputs = [self.data.inputs(), self.fit.inputs()].concat();
+        check_distinct(&inputs, &outputs)?;
         out.map_or(Ok(()), |path| check_writable("--out", path, &["safetensors"]))?;
         self.run.as_deref().map_or(Ok(()), begin_run)
     }

@@ -127,7 +127,7 @@ fn parameters_out_of_range() {
         ("--entropy 1e308", &["--entropy", "at most 1e200"]),
         ("--metric p-power --k 5000", &["p-power", "not representable"]),
         ("--metric nope", &["--metric", "nope"]),
-        ("--solver fast", &["--solver", "corrective", "is fast"]),
+        ("--solver fast", &["--solver", "corrective", "'fast'"]),
         ("--tol -1", &["--tol", "not negative", "-1"]),
         ("--max-iter 0", &["--max-iter", "at least 1", "is 0"]),
         ("--entropy -0.1", &["--entropy", "not negative", "-0.1"]),

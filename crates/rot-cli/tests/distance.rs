@@ -310,3 +310,34 @@ fn a_memory_budget_decides_what_is_stored_and_says_so() {
     let said = scratch.out("distance a.csv b.csv --memory 10B");
     assert!(said.contains("streamed: 3 × 4 costs do not fit into 10 bytes"), "{said}");
 }
+
+#[test]
+fn every_input_is_safe_from_outputs() {
+    let scratch = Scratch::new();
+    scratch.out("distance a.csv b.csv --metric-out m.npy --plan-out P.NPY");
+    let weights = std::fs::read(scratch.path("m.npy")).unwrap();
+    for line in ["--source-weights m.npy --metric-out m.npy", "--metric kl --prior m.npy --plan-out m.npy"] {
+        let message = scratch.refusal(&format!("distance a.csv b.csv {line}"));
+        assert!(message.contains("m.npy is also an input"), "{message}");
+    }
+    assert_eq!(std::fs::read(scratch.path("m.npy")).unwrap(), weights);
+    // Extensions in upper case are the same formats.
+    assert!(std::fs::read(scratch.path("P.NPY")).unwrap().starts_with(b"\x93NUMPY"));
+}
+
+#[cfg(unix)]
+#[test]
+fn names_that_are_not_unicode_are_reported() {
+    use std::os::unix::ffi::OsStrExt;
+    let scratch = Scratch::new();
+    let odd = std::ffi::OsStr::from_bytes(b"b\xff.csv");
+    std::fs::copy(scratch.path("b.csv"), scratch.path("").join(odd)).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_rot"))
+        .current_dir(scratch.path(""))
+        .args(["distance", "a.csv", "--run", "folder"])
+        .arg(odd)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(scratch.read("folder/run.json").contains("rot distance a.csv --run folder"));
+}

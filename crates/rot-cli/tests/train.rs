@@ -379,3 +379,70 @@ fn srw_with_all_dimensions_is_w2() {
     let message = s.refusal(&format!("train {DATA} --loss srw --k 4"));
     assert!(message.contains("--k") && message.contains('3'), "{message}");
 }
+
+#[test]
+fn a_run_that_fails_early_leaves_the_last_one_alone() {
+    let s = scratch();
+    trained(&s, "--epochs 2 --run folder");
+    let before = s.read("folder/run.json");
+    let typo = s.run(&format!("train {} --run folder", DATA.replace("train.csv", "typo.csv")));
+    assert_eq!(typo.status.code(), Some(2));
+    assert_eq!(s.read("folder/run.json"), before);
+    assert!(s.path("folder/model.safetensors").exists());
+}
+
+#[test]
+fn a_report_knows_its_command() {
+    let s = scratch();
+    trained(&s, "--epochs 2 --run folder");
+    let run: Value = serde_json::from_str(&s.read("folder/run.json")).unwrap();
+    assert!(
+        run["command"].as_str().unwrap().starts_with("rot train --train-x train.csv"),
+        "{}",
+        run["command"]
+    );
+}
+
+#[test]
+fn a_prior_is_noted_where_nothing_uses_it() {
+    let s = scratch();
+    let note = |options: &str| {
+        let output = s.run(&format!("train {DATA} --epochs 1 --prior ones {options}"));
+        String::from_utf8(output.stderr).unwrap().contains("--prior has no effect")
+    };
+    assert!(note("--loss p") && note("--loss ce") && note("--loss p --target-metric kl"));
+    assert!(!note("--loss kl") && !note("--loss p --target-metric kl --target-transport 0.3"));
+}
+
+#[test]
+fn more_labels_than_a_table_of_targets_holds_are_no_obstacle_without_one() {
+    let s = Scratch::new();
+    let (mut names, mut vectors, mut labels) = (String::new(), String::from("30001 1\n"), String::new());
+    for label in 0..30_001 {
+        writeln!(names, "n{label}").unwrap();
+        writeln!(vectors, "n{label} {}", 1 + label % 7).unwrap();
+    }
+    (0..3).for_each(|row| writeln!(labels, "n{row}").unwrap());
+    s.write("names.txt", names);
+    s.write("v.vec", vectors);
+    s.write("y.txt", labels);
+    let line =
+        "train --train-x a.csv --train-y y.txt --label-names names.txt --label-vectors v.vec --epochs 1";
+    s.out(line);
+    let message = s.refusal(&format!("{line} --target-transport 0.5"));
+    assert!(message.contains("--target-transport must be 0 with more than 30000 labels"), "{message}");
+}
+
+#[test]
+fn values_out_of_range_are_refused_before_files_are_read() {
+    let s = Scratch::new();
+    for (options, part) in [
+        ("--target-transport 2", "--target-transport must be from 0 to 1"),
+        ("--validation 2", "--validation must be a fraction of the rows"),
+        ("--mix-ce -1", "--mix-ce must be finite and not negative"),
+        ("--label-smoothing 2", "--label-smoothing must be from 0 to 1"),
+    ] {
+        let message = s.refusal(&format!("train --train-x gone.csv --train-y gone.txt {options}"));
+        assert!(message.contains(part), "{message}");
+    }
+}

@@ -175,6 +175,11 @@ impl LossChoice {
         self.parameters.check()?;
         self.settings(MetricSet::W2).check()?;
         let given = [("mix_ce", self.mix_ce), ("mix_ot", self.mix_ot)];
+        for (name, weight) in given {
+            if let Some(weight) = weight.filter(|weight| !(*weight >= 0.0 && weight.is_finite())) {
+                return Err(Error::parameter(name, "finite and not negative", weight));
+            }
+        }
         match given.into_iter().find(|(_, weight)| weight.is_some()) {
             Some((name, _)) if loss.family().is_none() => Err(Error::Conflict {
                 name,
@@ -261,7 +266,7 @@ impl LossChoice {
         rule.group(dim, groups, self.group_seed.unwrap_or(seed))
     }
 
-    /// The number of groups of label vectors of this length where none is given; none for families whose metric is never large.
+    /// The number of groups of label vectors of this length where none is given; none for families that rotate freely.
     pub fn default_groups(family: MetricFamily, dim: usize) -> Option<usize> {
         let spectral = matches!(family, MetricFamily::Srw | MetricFamily::Rkp);
         (!spectral).then_some(Self::GROUPS.min(dim))

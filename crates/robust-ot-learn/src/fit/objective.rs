@@ -30,7 +30,6 @@ impl FitObjective {
     ) -> Result<Self> {
         let FitSettings { loss, targets, protocol, seed, memory, .. } = settings;
         let name = loss.name_under(*protocol);
-        loss.check(name)?;
         let target_geometry = targets.geometry.unwrap_or(loss.geometry);
         let (of_loss, of_targets) = (name.family().is_some(), targets.transport > 0.0);
         let needed = [of_loss.then_some(loss.geometry), of_targets.then_some(target_geometry)];

@@ -68,6 +68,7 @@ impl FitRun {
     /// # Errors
     /// When a setting does not fit the data.
     pub fn new(settings: &FitSettings, samples: Samples) -> Result<Self> {
+        settings.check()?;
         let mut notes = Vec::new();
         let Samples { train, validation, label_names, label_vectors, dropped_labels, first_index } = samples;
         let (mut train, mut validation) = match validation {

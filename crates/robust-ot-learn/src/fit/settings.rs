@@ -1,7 +1,7 @@
 //! Every choice of a fit.
 
-use robust_ot::Result;
 use robust_ot::solve::Interrupt;
+use robust_ot::{Error, Result};
 
 use super::loss_choice::LossChoice;
 use super::preparation::Preparation;
@@ -82,6 +82,14 @@ impl FitSettings {
     /// When a setting is out of range.
     pub fn check(&self) -> Result<()> {
         self.loss.check(self.loss.name_under(self.protocol))?;
+        self.targets.check()?;
+        if let Some(part) = self.validation.filter(|part| !(0.0..1.0).contains(part)) {
+            return Err(Error::parameter(
+                "validation",
+                "a fraction of the rows, from 0 to less than 1",
+                part,
+            ));
+        }
         self.training.settings(usize::MAX, true, self.protocol, self.seed).map(|_| ())
     }
 

@@ -1,6 +1,7 @@
 //! A fit whose rows arrive in parts.
 
 use ndarray::Array2;
+use robust_ot::sets::MetricFamily;
 use robust_ot::solve::Interrupt;
 use robust_ot::{Error, Result};
 
@@ -54,6 +55,7 @@ impl StreamingFit {
     /// # Errors
     /// When a setting does not fit, or needs all rows at once.
     pub fn new(settings: &FitSettings, samples: Samples) -> Result<Self> {
+        settings.check()?;
         check_streams(settings)?;
         let Samples { mut train, label_names, label_vectors, .. } = samples;
         let preprocessing = settings.preparation.of(&train);
@@ -199,6 +201,9 @@ fn check_streams(settings: &FitSettings) -> Result<()> {
     }
     if settings.loss.geometry == Geometry::Rows {
         return refuse("geometry", "names where rows arrive in parts", "rows");
+    }
+    if settings.targets.transport > 0.0 && settings.targets.metric != MetricFamily::W2 {
+        return refuse("target_metric", "w2 where rows arrive in parts", settings.targets.metric.name());
     }
     if settings.targets.geometry == Some(Geometry::Rows) {
         return refuse("target_geometry", "names where rows arrive in parts", "rows");

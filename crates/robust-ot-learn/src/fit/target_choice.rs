@@ -17,7 +17,7 @@ use crate::soft_targets::SoftTargets;
 /// | `temperature` | 0.3 | τ of the softmax over costs: how far it moves | (0, ∞) |
 /// | `metric` | w2 | the family whose worst costs it moves by | |
 /// | `geometry` | that of the loss | which labels are close | |
-/// | `smoothing` | 0 | the part that is spread over all labels alike | [0, 1) |
+/// | `smoothing` | 0 | the part that is spread over all labels alike | [0, 1] |
 ///
 /// ```
 /// assert_eq!(robust_ot_learn::TargetChoice::default().temperature, 0.3);
@@ -43,7 +43,13 @@ impl Default for TargetChoice {
 }
 
 impl TargetChoice {
-    /// The targets for labels with these vectors. Values out of range are refused even where they have no effect.
+    /// Refuses values out of range, also where they have no effect.
+    pub(super) fn check(&self) -> Result<()> {
+        SoftTargets::check(self.transport, self.temperature)?;
+        SoftTargets::hard().with_smoothing(self.smoothing).map(|_| ())
+    }
+
+    /// The targets for labels with these vectors.
     pub(super) fn targets(
         &self,
         loss: &LossChoice,

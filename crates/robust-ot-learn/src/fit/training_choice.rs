@@ -8,7 +8,7 @@ use crate::settings::{Reduction, TrainSettings};
 
 /// The part of the rows held out where nothing else is asked for.
 const HELD_OUT: f64 = 0.1;
-/// The fewest rows of which some are held out, and which are few enough to make more passes over.
+/// Below this number of rows none are held out, and more passes are made over them.
 const FEW_ROWS: usize = 200;
 /// Epochs without a better validation AUC before training stops.
 const PATIENCE: usize = 20;

@@ -39,10 +39,10 @@ pub struct Labels<T> {
 impl<T: Real> Labels<T> {
     pub(super) fn new(vectors: &Array2<f64>, grouping: &Grouping, set: &MetricSet) -> Result<Self> {
         if vectors.nrows() < 2 {
-            return Err(Error::Label {
-                row: 0,
-                rule: "have at least 2 labels to choose from".into(),
-                found: format!("there are {}", vectors.nrows()),
+            return Err(Error::Shape {
+                name: "the label vectors",
+                expected: "those of at least 2 labels".into(),
+                found: format!("{} × {}", vectors.nrows(), vectors.ncols()),
             });
         }
         let vectors = Measure::uniform(vectors.clone())?;

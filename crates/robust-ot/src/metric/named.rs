@@ -106,6 +106,11 @@ impl MetricFamily {
         }
     }
 
+    /// Whether its sets have a prior metric.
+    pub fn has_prior(self) -> bool {
+        matches!(self, Self::Kl | Self::Ds)
+    }
+
     /// The set with these parameters; a value out of range is refused even where the set does not use it.
     ///
     /// # Errors

@@ -27,8 +27,7 @@ const MAX_SWEEPS: usize = 10_000;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::solve::Interrupt;
-/// use robust_ot::LinearOracle;
+/// use robust_ot::solve::{Interrupt, LinearOracle};
 ///
 /// let mut oracle = LinearOracle::new(&[0.5, 0.5], &[0.5, 0.5], 0.0)?;
 /// let plan = oracle.solve(&array![[0.0, 1.0], [1.0, 0.0]], &Interrupt::default())?;

@@ -163,8 +163,7 @@ impl<T: Real> Sinkhorn<T> {
         let cost = cost.into();
         let (low, high) = cost.check(self.a.len(), self.b.len())?;
         if high - low > LARGEST_RATIO * self.regularization {
-            let rule =
-                format!("0 or at least {:.1e} for costs up to {high:.1e}", (high - low) / LARGEST_RATIO);
+            let rule = format!("at least {:.1e} for costs up to {high:.1e}", (high - low) / LARGEST_RATIO);
             return Err(Error::parameter("entropy", rule, self.regularization));
         }
         let mut iterations = 0;

@@ -40,7 +40,7 @@ pub fn train(
 ) -> Result<Outcome, Failure> {
     let mut command = parse_options(options, &data.display().to_string())?;
     command.set_device(device);
-    command.outcome(interrupt, &mut TrainingProgress::Silent).map_err(|failure| match failure {
+    command.outcome(options, interrupt, &mut TrainingProgress::Silent).map_err(|failure| match failure {
         Failure::Interrupted(_) => {
             Failure::Interrupted(format!("interrupted; the same command continues from {}", out.display()))
         }

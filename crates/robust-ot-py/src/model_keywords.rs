@@ -1,0 +1,85 @@
+//! The parameters of a trained model as keywords of the classifier.
+
+use numpy::ToPyArray;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use robust_ot::MetricSet;
+use robust_ot::loss::LossSettings;
+use robust_ot::sets::Prior;
+use robust_ot_learn::{About, Model, Optimizer, TrainSettings};
+
+/// The keywords; what a model does not record, or has no keyword, is left out.
+pub fn model_keywords<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {
+    let keywords = PyDict::new(py);
+    let About { loss, label_smoothing, target_transport, target_temperature, target_metric, .. } =
+        &model.about;
+    for (name, value) in [("loss", loss), ("target_metric", target_metric)] {
+        if !value.is_empty() {
+            keywords.set_item(name, value)?;
+        }
+    }
+    for (name, value) in
+        [("geometry", &model.about.geometry), ("target_geometry", &model.about.target_geometry)]
+    {
+        if !value.is_empty() {
+            keywords.set_item(name, value)?;
+        }
+    }
+    keywords.set_item("label_smoothing", label_smoothing)?;
+    keywords.set_item("target_transport", target_transport)?;
+    if *target_temperature > 0.0 {
+        keywords.set_item("target_temperature", target_temperature)?;
+    }
+    keywords.set_item("standardize", model.preprocessing.standardization.is_some())?;
+    keywords.set_item("row_length", model.preprocessing.row_length.map(f64::from))?;
+    if let Some(robust) = &model.about.robust {
+        transport(&keywords, &model.about, robust)?;
+    }
+    if let Some(training) = &model.about.training {
+        self::training(&keywords, training)?;
+    }
+    Ok(keywords)
+}
+
+fn transport(keywords: &Bound<'_, PyDict>, about: &About, robust: &LossSettings) -> PyResult<()> {
+    keywords.set_item("mix_ce", about.mix_ce)?;
+    keywords.set_item("mix_ot", about.mix_ot)?;
+    keywords.set_item("entropy", robust.entropy)?;
+    keywords.set_item("oracle_entropy", robust.oracle_entropy)?;
+    keywords.set_item("fw_iterations", robust.frank_wolfe)?;
+    keywords.set_item("sinkhorn_iterations", robust.sinkhorn)?;
+    keywords.set_item("grouping", about.groups.as_ref().map(|groups| groups.to_pyarray(keywords.py())))?;
+    match &robust.set {
+        MetricSet::P { k } | MetricSet::PPower { k } => keywords.set_item("k", k),
+        MetricSet::Srw { k } => keywords.set_item("k", k),
+        MetricSet::Rkp { rho } => keywords.set_item("rho", rho),
+        MetricSet::Features { lambda } => keywords.set_item("lam", lambda),
+        MetricSet::Kl { lambda, prior } | MetricSet::Ds { lambda, prior } => {
+            keywords.set_item("lam", lambda)?;
+            match prior {
+                Prior::Eye => keywords.set_item("prior", "eye"),
+                Prior::Ones => keywords.set_item("prior", "ones"),
+                Prior::Matrix(matrix) => keywords.set_item("prior", matrix.to_pyarray(keywords.py())),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+fn training(keywords: &Bound<'_, PyDict>, training: &TrainSettings) -> PyResult<()> {
+    match training.optimizer {
+        Optimizer::Adam => keywords.set_item("optimizer", "adam")?,
+        Optimizer::Sgd { momentum } => {
+            keywords.set_item("optimizer", "sgd")?;
+            keywords.set_item("momentum", momentum)?;
+        }
+    }
+    keywords.set_item("lr", training.learning_rate)?;
+    keywords.set_item("schedule", training.schedule.to_string())?;
+    keywords.set_item("batch", training.batch)?;
+    keywords.set_item("epochs", training.epochs)?;
+    keywords.set_item("weight_decay", training.weight_decay)?;
+    keywords.set_item("bias", training.bias)?;
+    keywords.set_item("patience", training.patience)?;
+    keywords.set_item("random_state", training.seed)
+}
