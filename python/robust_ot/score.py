@@ -137,7 +137,7 @@ def expected_cost(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike
     >>> score.expected_cost([0], [[0.5, 0.25, 0.25]], [[0.0], [1.0], [3.0]])
     2.5
     """
-    return _core.top_cost(probabilities, _targets(truth, probabilities), label_vectors)
+    return _core.top_cost(probabilities, _targets(truth, probabilities, "probabilities"), label_vectors)
 
 
 def top_cost(truth: Any, scores: ArrayLike, label_vectors: ArrayLike, k: int = 1) -> float:
@@ -185,8 +185,8 @@ def all_scores(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike | 
     Returns
     -------
     dict
-        ``auc``, ``map``, ``accuracy``, ``precision_at_3``, ``precision_at_5``, ``semantic_cost``; None for a score that
-        does not apply.
+        ``auc``, ``map``, ``accuracy``, ``precision_at_3``, ``precision_at_5``, ``semantic_cost``, ``expected_cost``,
+        ``top_1_cost``, ``top_5_cost``; None for a score that does not apply.
 
     Examples
     --------
@@ -194,11 +194,11 @@ def all_scores(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike | 
     >>> score.all_scores([0, 1], [[0.9, 0.1], [0.2, 0.8]])["auc"]
     1.0
     """
-    return _core.scores(probabilities, _targets(truth, probabilities), label_vectors)
+    return _core.scores(probabilities, _targets(truth, probabilities, "probabilities"), label_vectors)
 
 
-def _targets(truth: Any, scores: Any) -> Targets:
+def _targets(truth: Any, scores: Any, name: str = "scores") -> Targets:
     shape = np.shape(scores)
     if len(shape) != 2:
-        raise ValueError(f"scores must have 2 dimensions, but has shape {shape}")
+        raise ValueError(f"{name} must have 2 dimensions, but has shape {shape}")
     return as_targets(truth, shape[1], "truth")

@@ -59,7 +59,7 @@ pub fn top_cost<'py>(
     found.map_err(|error| from_library("", error))
 }
 
-/// All scores there are, as `rot evaluate` gives them.
+/// All scores that `rot evaluate` reports.
 #[pyfunction]
 #[pyo3(signature = (probabilities, truth, vectors=None))]
 pub fn scores<'py>(
@@ -72,16 +72,18 @@ pub fn scores<'py>(
     let vectors: Option<Array2<f64>> = vectors.map(|vectors| matrix(vectors, "label_vectors")).transpose()?;
     let truth = targets(probabilities.ncols(), &truth, "truth")?;
     let found = run(py, |_| Scores::of(probabilities.view(), &truth, vectors.as_ref()))?;
-    let Scores { auc, map, accuracy, precision_at_3, precision_at_5, semantic_cost, .. } =
-        found.map_err(|error| from_library("", error))?;
+    let found = found.map_err(|error| from_library("", error))?;
     let all = PyDict::new(py);
     let named = [
-        ("auc", auc),
-        ("map", map),
-        ("accuracy", Some(accuracy)),
-        ("precision_at_3", precision_at_3),
-        ("precision_at_5", precision_at_5),
-        ("semantic_cost", semantic_cost),
+        ("auc", found.auc),
+        ("map", found.map),
+        ("accuracy", Some(found.accuracy)),
+        ("precision_at_3", found.precision_at_3),
+        ("precision_at_5", found.precision_at_5),
+        ("semantic_cost", found.semantic_cost),
+        ("expected_cost", found.expected_cost),
+        ("top_1_cost", found.top_1_cost),
+        ("top_5_cost", found.top_5_cost),
     ];
     named.into_iter().try_for_each(|(name, score)| all.set_item(name, score))?;
     Ok(all)

@@ -59,6 +59,9 @@ pub fn set_threads(threads: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         return Err(PyValueError::new_err(format!("threads must be {rule}, but is {wrong}")));
     }
     let mut found = locked(&POOL);
+    if found.threads == threads {
+        return Ok(());
+    }
     found.threads = threads;
     // Whoever works on the old pool still holds it.
     found.running = None;
