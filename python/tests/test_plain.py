@@ -76,7 +76,7 @@ def test_zero_weights_and_small_regularization(rng):
     [
         (
             ([1.0], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]]),
-            r"one row a weight of a and one column a weight of b, \(1, 2\), but has shape \(2, 2\)",
+            r"one row per weight of a and one column per weight of b, \(1, 2\), but has shape \(2, 2\)",
         ),
         (([0.5, 0.5], [1.0, 1.0], [[0.0, 1.0], [1.0, 0.0]]), "same total mass, but have 1 and 2"),
         (([0.5, np.nan], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]]), "weights must be finite"),

@@ -9,7 +9,7 @@ use robust_ot::{Error, Result};
 
 use crate::device::Device;
 
-/// Less work than this, a few seconds of two cores, is done before a GPU has started.
+/// The least work that is worth a GPU. Two cores do less than this, a few seconds' work, before a GPU has started.
 const WORTH_IT: f64 = 3e11;
 
 /// Where to compute.
@@ -21,12 +21,12 @@ const WORTH_IT: f64 = 3e11;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeviceChoice {
-    /// A GPU where there is one and the work is worth it, else the CPU.
+    /// A GPU if one is available and the work is large enough, else the CPU.
     #[default]
     Auto,
     /// The CPU.
     Cpu,
-    /// The GPU of this number and nothing else.
+    /// The GPU with this number, or an error.
     Cuda(usize),
 }
 
@@ -40,12 +40,12 @@ pub enum DeviceChoice {
 pub struct Work(pub f64);
 
 impl Work {
-    /// One entropic distance between m and n points: some sweeps, of one product each.
+    /// One entropic distance between m and n points: some sweeps of one product each.
     pub fn of_distance(m: usize, n: usize, dim: usize) -> Self {
         Self(100.0 * m as f64 * n as f64 * dim as f64)
     }
 
-    /// Pairs whose plans have this many entries together: some calls of the oracle, of two products each.
+    /// Pairs whose plans have this many entries in total: some oracle calls of two products each.
     pub fn of_pairs(entries: f64, dim: usize) -> Self {
         Self(6.0 * entries * dim as f64)
     }
@@ -57,11 +57,11 @@ impl Work {
 }
 
 impl DeviceChoice {
-    /// Opens the GPU to use for this much work; none means the CPU. `unfit` is why a GPU cannot do the work, if it cannot.
-    /// Compiled kernels are kept in the cache folder, if one is given.
+    /// Opens the GPU to use for this much work; `None` means the CPU. `unfit` is the reason that a GPU cannot do the work,
+    /// if there is one. Compiled kernels are kept in the cache folder, if one is given.
     ///
     /// # Errors
-    /// When a GPU was asked for, and there is none or it cannot do the work.
+    /// When a GPU was requested, but none is available or it cannot do the work.
     pub fn open(self, work: Work, unfit: Option<Error>, cache: Option<&Path>) -> Result<Option<Device>> {
         match (self, unfit) {
             (Self::Cuda(_), Some(why)) => Err(why),
@@ -77,7 +77,7 @@ impl DeviceChoice {
     /// Opens the GPU to use for entropic plans.
     ///
     /// # Errors
-    /// When a GPU was asked for, and there is none or plans are exact.
+    /// When a GPU was requested, but none is available or plans are exact.
     pub fn open_for_plans(self, work: Work, entropy: f64, cache: Option<&Path>) -> Result<Option<Device>> {
         let unfit = (entropy <= 0.0).then(|| Error::Conflict {
             name: "entropy",
@@ -116,7 +116,7 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// The folder for compiled kernels in the user's cache, from the environment that a program looks up.
+/// The folder for compiled kernels in the user's cache; `variable` looks up environment variables.
 ///
 /// ```
 /// let variable = |name: &str| (name == "HOME").then(|| "/home/ada".into());

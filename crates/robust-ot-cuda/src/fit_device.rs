@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::linear::product_rounding;
 use crate::training::Training;
 
-/// The CPU or the GPU that makes the steps of a fit.
+/// The CPU or GPU that runs a fit.
 ///
 /// ```
 /// # use ndarray::Array2;
@@ -46,7 +46,7 @@ impl FitDevice {
     /// Opens the device for a run.
     ///
     /// # Errors
-    /// When a GPU was asked for, and there is none or it cannot compute the loss.
+    /// When a GPU was requested, but none is available or it cannot compute the loss.
     pub fn open(
         run: &FitRun,
         choice: DeviceChoice,
@@ -85,7 +85,7 @@ impl FitDevice {
         trainer.with_engine(Box::new(engine))
     }
 
-    /// The model, described as one of the device.
+    /// The model of a trainer, with this device in its description.
     ///
     /// # Errors
     /// When a weight is not finite, or the device fails.
@@ -98,7 +98,9 @@ impl FitDevice {
         }
         if self.precision == Precision::Tf32 {
             let rounding = product_rounding(gpu, run.train().features(), fitted.model.weights())?;
-            fitted.notes.push(format!("tf32 moves logits of training rows by {rounding:.1e} of their size"));
+            fitted
+                .notes
+                .push(format!("tf32 changes logits of training rows by {rounding:.1e} of their size"));
             fitted.model.about.product_rounding = Some(rounding);
         }
         fitted.model.about.device = gpu.to_string();

@@ -1,4 +1,4 @@
-//! Where the mass of a prediction would have to move, by the metric that a model was trained with.
+//! Transport from a prediction to labels, under the metric set that a model was trained with.
 
 use ndarray::{Array2, ArrayView1, Axis};
 use rayon::prelude::*;
@@ -7,10 +7,10 @@ use robust_ot::{Grouping, Measure, MetricSet, Problem, Result, Settings, Solutio
 
 use crate::model::Model;
 
-/// Relative gap of these plans: they are looked at, not computed with.
+/// Relative gap of these plans. It is loose, because the plans are for display, not for further computation.
 const TOLERANCE: f64 = 1e-2;
 
-/// The transport between predictions and labels that a model was trained with; W2² where its loss had none.
+/// The transport between predictions and labels that a model was trained with; W2² if its loss has none.
 ///
 /// ```
 /// use ndarray::array;
@@ -34,10 +34,10 @@ pub struct LabelTransport<'a> {
     entropy: f64,
 }
 
-/// The mean worst metric between predictions and truths; none for a model whose loss had none.
+/// The mean worst metric between predictions and truths; `None` for a model without transport in its loss.
 ///
 /// # Errors
-/// When the model's geometry is not one.
+/// When the model's geometry is invalid.
 pub fn mean_metric(
     model: &Model,
     probabilities: &Array2<f64>,
@@ -56,7 +56,7 @@ pub fn mean_metric(
 }
 
 impl<'a> LabelTransport<'a> {
-    /// That of a model; none without label vectors.
+    /// The transport of a model; `None` without label vectors.
     ///
     /// # Errors
     /// When the model's groups or metric set do not fit its vectors.

@@ -6,12 +6,12 @@ use std::str::FromStr;
 use robust_ot::{Error, Result};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-/// The part of the free memory that a solve takes by default.
+/// The fraction of the free memory that a solve takes by default.
 const SHARE: f64 = 0.5;
-/// The free memory of a machine that does not report it.
+/// The free memory assumed on a machine that does not report it.
 const FALLBACK: usize = 8_000_000_000;
 
-/// A number of bytes, written as `2GB`, `1.5GiB`, `300MB` or plain.
+/// A number of bytes, written as `2GB`, `1.5GiB`, `300MB` or a plain number.
 ///
 /// ```
 /// use robust_ot_learn::Memory;
@@ -63,7 +63,7 @@ impl fmt::Display for Memory {
 }
 
 impl Memory {
-    /// What is free on this machine, within the limit of its container.
+    /// The free memory of this machine, within the limit of its container.
     pub fn free() -> Self {
         let system =
             System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::everything()));
@@ -72,7 +72,7 @@ impl Memory {
         Self(if free == 0 { FALLBACK } else { usize::try_from(free).unwrap_or(usize::MAX) })
     }
 
-    /// Half of what is free: the share that a solve takes by default.
+    /// Half of the free memory: the share that a solve takes by default.
     pub fn share() -> Self {
         Self((Self::free().0 as f64 * SHARE) as usize)
     }

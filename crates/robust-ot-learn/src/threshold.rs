@@ -9,10 +9,10 @@ use crate::model::Model;
 use crate::objective::Output;
 use crate::score;
 
-/// The number of rows that choose the threshold of a model, evenly drawn.
+/// The maximum number of rows, evenly spaced, that choose the threshold of a model.
 const THRESHOLD_ROWS: usize = 1000;
 
-/// The [`threshold`] of a model where rows have several labels, by rows that are scaled as its features are.
+/// The [`threshold`] of a model on preprocessed rows; `None` if every row has exactly one label.
 ///
 /// # Errors
 /// When the rows do not fit the model.

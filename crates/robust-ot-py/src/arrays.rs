@@ -1,4 +1,4 @@
-//! Numbers from Python: arrays of any layout and number type, and whatever numpy turns into one.
+//! Numbers from Python: arrays of any layout and number type, and values that numpy converts to arrays.
 
 use ndarray::{Array1, Array2, ArrayView2};
 use numpy::{
@@ -12,14 +12,14 @@ use robust_ot_learn::data::{Features, Sparse};
 
 use crate::error::from_library;
 
-/// A matrix of double precision, copied.
+/// Copies a matrix in double precision.
 pub fn matrix(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Array2<f64>> {
     let found = Matrix::new(value, name)?;
     check_fits::<f64>(found.len(), name)?;
     Ok(found.to_double())
 }
 
-/// A vector of double precision, copied.
+/// Copies a vector in double precision.
 pub fn vector(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Array1<f64>> {
     if let Ok(array) = value.cast::<PyArray1<f64>>()
         && is_plain(array.as_untyped(), size_of::<f64>())
@@ -30,19 +30,19 @@ pub fn vector(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Array1<f64>> {
     let array = as_numbers(value, name)?;
     check_dimensions(&array, name, 1)?;
     check_fits::<f64>(array.len(), name)?;
-    // A copy has elements one after the other.
+    // A copy is contiguous.
     let array = array.call_method1("astype", ("float64",))?;
     Ok(array.cast::<PyArray1<f64>>()?.readonly().as_array().to_owned())
 }
 
-/// A matrix of numpy's, in the precision it has; other numbers become double.
+/// A numpy matrix: float32 and float64 keep their precision, other number types become double.
 pub enum Matrix<'py> {
     Single(PyReadonlyArray2<'py, f32>),
     Double(PyReadonlyArray2<'py, f64>),
 }
 
 impl<'py> Matrix<'py> {
-    /// Takes any two-dimensional array of real numbers, or what numpy makes one of.
+    /// Takes any two-dimensional array of real numbers, or a value that numpy converts to one.
     pub fn new(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Self> {
         if let Some(found) = Self::of_numpy(value) {
             return Ok(found);
@@ -59,7 +59,7 @@ impl<'py> Matrix<'py> {
     }
 
     fn of_numpy(value: &Bound<'py, PyAny>) -> Option<Self> {
-        // A read-only view counts how often it is out; one that someone writes to is copied by numpy instead.
+        // An array that is borrowed for writing has no read-only view; numpy copies it instead.
         if let Ok(array) = value.cast::<PyArray2<f64>>() {
             let plain = is_plain(array.as_untyped(), size_of::<f64>());
             return array.try_readonly().ok().filter(|_| plain).map(Self::Double);
@@ -76,7 +76,7 @@ impl<'py> Matrix<'py> {
         }
     }
 
-    /// In double precision, copied.
+    /// A copy in double precision.
     pub fn to_double(&self) -> Array2<f64> {
         match self {
             Self::Single(array) => array.as_array().mapv(f64::from),
@@ -84,7 +84,7 @@ impl<'py> Matrix<'py> {
         }
     }
 
-    /// In single precision, copied and row by row.
+    /// A row-major copy in single precision.
     pub fn to_single(&self) -> Array2<f32> {
         let standard = |array: ArrayView2<f32>| array.as_standard_layout().into_owned();
         match self {
@@ -116,8 +116,8 @@ pub fn features(value: &Bound<'_, PyAny>) -> PyResult<Features> {
     Ok(Features::Sparse(sparse))
 }
 
-/// Whether elements lie at whole multiples of their size, as views of Rust need it, and none is masked. Fields of packed
-/// records do not; numpy copies those.
+/// Whether this is a plain array, not masked, whose elements lie at multiples of their size, as Rust views need. Fields of
+/// packed records do not; numpy copies them.
 fn is_plain(array: &Bound<'_, PyUntypedArray>, size: usize) -> bool {
     let exact = array.get_type().is(array.py().get_type::<PyUntypedArray>());
     exact && array.strides().iter().all(|stride| stride % size as isize == 0) && is_aligned(array)
@@ -133,11 +133,11 @@ pub fn check_fits<T>(count: usize, name: &str) -> PyResult<()> {
     let mut reserved = Vec::<T>::new();
     reserved.try_reserve_exact(count).map_err(|_| {
         let bytes = Memory(count.saturating_mul(size_of::<T>()));
-        PyMemoryError::new_err(format!("{name} needs {bytes} of memory, more than there is"))
+        PyMemoryError::new_err(format!("{name} needs {bytes} of memory, more than is available"))
     })
 }
 
-/// What numpy makes of a value, if it is real numbers.
+/// Converts a value to a numpy array of real numbers.
 fn as_numbers<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyUntypedArray>> {
     let py = value.py();
     let array = py.import("numpy")?.call_method1("asarray", (value,)).map_err(|error| {
@@ -171,7 +171,7 @@ fn check_dimensions(array: &Bound<'_, PyUntypedArray>, name: &str, wanted: usize
     )))
 }
 
-/// As Python writes it.
+/// A shape as Python writes it.
 pub fn shape_text(shape: &[usize]) -> String {
     match shape {
         [only] => format!("({only},)"),

@@ -1,10 +1,10 @@
-//! The command `rot`, as the wheel brings it.
+//! The command `rot` that the wheel ships.
 
 use std::ffi::OsString;
 
 use pyo3::prelude::*;
 
-/// Run `rot` with these arguments, the program's name first, and return its exit code.
+/// Run `rot` with these arguments, program name first, and return its exit code.
 #[pyfunction]
 pub fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| rot_cli::run(arguments))

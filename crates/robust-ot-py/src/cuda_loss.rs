@@ -1,4 +1,4 @@
-//! The robust loss of predictions that torch has on a gpu.
+//! The robust loss of predictions that torch keeps on a GPU.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use crate::loss::RobustLoss;
 use crate::targets::{Arrays, targets};
 use crate::threads::run;
 
-/// One loss on one gpu.
+/// One loss on one GPU.
 #[pyclass(frozen, module = "robust_ot._core")]
 pub struct CudaLoss {
     labels: usize,
@@ -20,7 +20,7 @@ pub struct CudaLoss {
 
 #[pymethods]
 impl CudaLoss {
-    /// The loss, and the number of the gpu.
+    /// Takes the loss and the index of the GPU.
     #[new]
     fn new(py: Python<'_>, loss: &Bound<'_, RobustLoss>, index: usize) -> PyResult<Self> {
         let loss = loss.get();
@@ -31,8 +31,8 @@ impl CudaLoss {
         Ok(Self { labels, loss: Mutex::new(loss) })
     }
 
-    /// Puts losses and gradients on a stream. `addresses` are those of ln h, h, the gradients (rows × L, float32) and the losses
-    /// (float64), all on this gpu and without gaps.
+    /// Enqueues losses and gradients on a stream. `addresses` are those of ln h, h, the gradients (rows × L, float32) and
+    /// the losses (float64), all contiguous on this GPU.
     fn loss_gradient(
         &self,
         py: Python<'_>,
@@ -45,8 +45,8 @@ impl CudaLoss {
         let batch = BatchAddresses { log_predictions, predictions, gradients, losses };
         py.detach(|| {
             let mut loss = self.loss.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: robust_ot.torch, the only caller, passes the addresses of contiguous tensors of these shapes and torch's current
-            // stream of the same gpu, which lives as long as the process.
+            // SAFETY: robust_ot.torch, the only caller, passes the addresses of contiguous tensors of these shapes and
+            // torch's current stream of the same GPU, which lives as long as the process.
             #[allow(unsafe_code)]
             let done = unsafe { loss.enqueue(stream, &truth, batch) };
             done.map_err(|error| from_library("input", error))

@@ -11,7 +11,7 @@ pub fn kernel_cache() -> Option<PathBuf> {
     cache_folder(|name| env::var_os(name))
 }
 
-/// The name of what computes.
+/// The name of the device.
 pub fn device_name(device: Option<&Device>) -> String {
     device.map_or_else(|| About::CPU.to_owned(), ToString::to_string)
 }

@@ -18,14 +18,14 @@ use crate::metric::{MetricArguments, argument};
 use crate::solution::Solution;
 use crate::threads::{get_threads, run};
 
-/// Problems whose costs and plan take less than this are kept in memory without asking the system how much is free.
+/// Problems whose costs and plan take at most this many bytes are kept in memory without asking the system how much is free.
 const SMALL: usize = 1 << 28;
-/// Bytes of a cost and of a plan's entry.
+/// Bytes per pair of points: its cost and its plan entry.
 const ENTRY: usize = 12;
-/// What a device is called.
+/// The names of devices.
 const DEVICES: &str = "'auto', 'cpu', 'cuda' or 'cuda:N'";
 
-/// What every solve takes, as the tuple (entropy, solver, tol, `max_iter`, memory, device).
+/// The arguments of every solve, as the tuple (entropy, solver, tol, `max_iter`, memory, device).
 fn settings(arguments: &Bound<'_, PyTuple>) -> PyResult<(f64, Settings, Option<usize>, DeviceChoice)> {
     let item = |at: usize| arguments.get_item(at);
     let entropy = argument(&item(0)?, "entropy", "a number that is not negative")?;
@@ -54,7 +54,7 @@ fn memory(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     }
 }
 
-/// The memory for a problem of this size: no limit where it is small, else a share of what is free.
+/// The memory for a problem of this size: no limit where it is small, else a share of the free memory.
 fn allowed(entries: usize, side_by_side: usize) -> usize {
     if entries.saturating_mul(ENTRY) <= SMALL { usize::MAX } else { Memory::share().0 / side_by_side }
 }
@@ -108,7 +108,7 @@ pub fn distance<'py>(
     Ok(Solution::new(solved, shape, &grouping, entropy > 0.0, device))
 }
 
-/// Values, lower bounds and relative gaps of some pairs, whether each converged, and the errors by place.
+/// Values, lower bounds and relative gaps of some pairs, whether each converged, and the errors by index.
 type PairArrays<'py> = (
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<f64>>,
@@ -117,7 +117,7 @@ type PairArrays<'py> = (
     Bound<'py, PyDict>,
 );
 
-/// Measures, and what is asked of pairs of them.
+/// Measures, and the settings of the distances between them.
 pub(crate) struct Among {
     pub(crate) measures: Vec<Measure>,
     pub(crate) set: MetricSet,
@@ -208,7 +208,7 @@ pub fn pairwise<'py>(
     Ok((values, lower, gaps, converged, errors))
 }
 
-/// Refuses what is no measure.
+/// Checks a measure; returns the number of points and of features.
 #[pyfunction]
 pub fn check_measure(points: &Bound<'_, PyAny>, weights: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
     let found = measure(points, weights, ("points", "weights"))?;

@@ -4,13 +4,13 @@ use pyo3::PyErr;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use robust_ot::Error;
 
-/// An error of the library, about an argument where it is known which.
+/// Converts an error of the library; `argument` is the argument it concerns, or empty.
 pub fn from_library(argument: &str, error: Error) -> PyErr {
     match error {
         Error::Io { path, source } => {
             let (kind, code) = (source.kind(), source.raw_os_error());
             match code {
-                // What Python's own open() raises: FileNotFoundError and its like, with the file in it.
+                // As Python's own open() raises it: FileNotFoundError and the like, with the file name.
                 Some(code) => {
                     PyErr::new::<pyo3::exceptions::PyOSError, _>((code, source_text(&source), path))
                 }
@@ -38,7 +38,7 @@ pub fn from_library(argument: &str, error: Error) -> PyErr {
     }
 }
 
-/// The system's words without "(os error 2)", which Python puts before them.
+/// The system's message without "(os error 2)", which Python puts before them.
 fn source_text(source: &std::io::Error) -> String {
     let text = source.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()

@@ -118,11 +118,11 @@ fn fitted(
     Ok(device.finish(&run, trainer)?)
 }
 
-/// Records what numpy has the labels as, and whether rows may have several.
+/// Records the numpy type of the labels, and whether rows may have several.
 pub fn describe(about: &mut About, (label_kind, several): (String, bool)) {
     about.label_kind = label_kind;
     if several {
-        // Where all rows had one label, only the most probable one is an answer.
+        // If every training row had one label, only the most probable label is predicted.
         about.threshold.get_or_insert(1.0);
     }
 }

@@ -17,7 +17,7 @@ use robust_ot_learn::{
 use crate::error::from_library;
 use crate::metric::{argument, explicit, prior};
 
-/// The keywords of a fit; None is a keyword that is not given.
+/// The keywords of a fit; None means not given.
 struct Keywords<'a, 'py>(&'a Bound<'py, PyDict>);
 
 const NUMBER: &str = "a number";
@@ -48,7 +48,7 @@ impl<'py> Keywords<'_, 'py> {
         let Some(value) = self.item(name)? else { return Ok(None) };
         let text: String = argument(&value, name, "a name")?;
         let refused = |error| match error {
-            // The value is that of this keyword, whichever field of the library reads such names.
+            // Report this keyword, whichever field of the library reads such names.
             Error::Parameter { rule, value, .. } => {
                 PyValueError::new_err(format!("{name} must be {rule}, but is {value}"))
             }
@@ -138,7 +138,7 @@ fn read_rule(given: &Bound<'_, PyAny>) -> PyResult<GroupingRule> {
     }
 }
 
-/// The settings.
+/// The settings that the keywords stand for.
 pub fn fit_settings(keywords: &Bound<'_, PyDict>) -> PyResult<FitSettings> {
     let keywords = Keywords(keywords);
     let seed = keywords.item("random_state")?;
@@ -157,13 +157,13 @@ pub fn fit_settings(keywords: &Bound<'_, PyDict>) -> PyResult<FitSettings> {
     Ok(settings)
 }
 
-/// Where to fit, and how accurately a GPU multiplies.
+/// The device, and the precision of matrix products on a GPU.
 pub fn fit_device(keywords: &Bound<'_, PyDict>) -> PyResult<(DeviceChoice, Precision)> {
     let keywords = Keywords(keywords);
     Ok((keywords.named("device")?.unwrap_or_default(), keywords.named("precision")?.unwrap_or_default()))
 }
 
-/// The rows per step and the number of epochs of a fit to this number of rows, none of them held out.
+/// The rows per step and the number of epochs of a fit to this number of rows, with none held out.
 #[pyfunction]
 pub fn training_schedule(keywords: &Bound<'_, PyDict>, rows: usize) -> PyResult<(usize, usize)> {
     let choice = Keywords(keywords).training()?;
@@ -171,7 +171,7 @@ pub fn training_schedule(keywords: &Bound<'_, PyDict>, rows: usize) -> PyResult<
     Ok((found.batch, found.epochs))
 }
 
-/// The number of groups of label vectors of this length where none is asked for.
+/// The default number of groups for label vectors of this length.
 #[pyfunction]
 pub fn default_groups(metric: &str, features: usize) -> PyResult<Option<usize>> {
     let family: MetricFamily = metric.parse().map_err(|error| from_library("", error))?;

@@ -1,4 +1,4 @@
-//! A model that continues to learn, for `partial_fit` and for workers that learn together.
+//! A model that continues to learn, for `partial_fit` and for workers that train together.
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -22,8 +22,8 @@ pub struct Learner {
 
 #[pymethods]
 impl Learner {
-    /// Starts with the first rows, which it does not learn from yet; `state` continues where another learner stood, `model`
-    /// from its weights.
+    /// Starts from the first rows, without learning from them yet. `state` continues from another learner's state, `model`
+    /// from a model's weights.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
     #[pyo3(signature = (x, truth, label_names, label_vectors, keywords, kind, state=None, model=None))]
@@ -91,14 +91,14 @@ impl Learner {
         self.fit.end_pass(loss, seconds);
     }
 
-    /// Chooses by some rows which labels count as an answer, where rows may have several.
+    /// Chooses the prediction threshold on some rows, if rows may have several labels.
     fn choose_threshold<'py>(&mut self, x: &Bound<'py, PyAny>, truth: Arrays<'py>) -> PyResult<()> {
         let rows = dataset(x, self.labels, &truth)?;
         let chosen = run(x.py(), |_| self.fit.choose_threshold(rows))?;
         chosen.map_err(|error| from_library("X", error))
     }
 
-    /// The model as it stands.
+    /// The current model.
     fn model(&self) -> PyResult<Model> {
         let mut model = self.fit.model().map_err(|error| from_library("", error))?;
         model.about.label_kind.clone_from(&self.label_kind);

@@ -23,11 +23,11 @@ mod vectors;
 
 use pyo3::prelude::*;
 
-/// The system's hands pages back between solves and faults them in again for the next.
+/// Keeps memory between solves. The system allocator returns pages after each solve and faults them in again for the next.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What the Python package is made of; its own functions are in the modules around this one.
+/// The exports of the extension module; the other modules of this crate implement them.
 #[pymodule]
 mod _core {
     #[pymodule_export]

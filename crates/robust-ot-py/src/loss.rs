@@ -51,8 +51,8 @@ type Explained<'py> = Vec<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>,
 
 #[pymethods]
 impl RobustLoss {
-    /// Label vectors, the tuple of a metric, and (entropy, `oracle_entropy`, `fw_iterations`, `sinkhorn_iterations`, tolerance);
-    /// `double` is whether double precision comes first.
+    /// Takes label vectors, the tuple of a metric, and (entropy, `oracle_entropy`, `fw_iterations`, `sinkhorn_iterations`,
+    /// tolerance). `double` selects the precision that is built at once.
     #[new]
     fn new<'py>(
         py: Python<'py>,

@@ -9,7 +9,7 @@ use robust_ot::{Grouping, MetricSet};
 use crate::arrays::{check_fits, matrix, vector};
 use crate::error::from_library;
 
-/// What every function that takes a metric takes, as the tuple (metric, k, rho, lam, prior, groups, grouping, seed).
+/// The arguments of every function with a metric, as the tuple (metric, k, rho, lam, prior, groups, grouping, seed).
 pub struct MetricArguments<'py> {
     metric: String,
     k: u32,
@@ -47,7 +47,7 @@ impl<'py> MetricArguments<'py> {
             .map_err(|error| from_library("", error))
     }
 
-    /// The groups of so many features, if there is workspace for a metric on them.
+    /// The groups of the given number of features. Refuses groups whose metric does not fit into memory.
     pub fn grouping(&self, features: usize) -> PyResult<Grouping> {
         let found = self.any_grouping(features)?;
         check_fits::<f64>(
@@ -91,7 +91,7 @@ pub fn prior(value: &Bound<'_, PyAny>) -> PyResult<Prior> {
     }
 }
 
-/// A value of its type, or a `ValueError` with its name.
+/// Converts a value to its type, or raises a `ValueError` with its name.
 pub fn argument<'a, 'py, T: FromPyObject<'a, 'py>>(
     value: &'a Bound<'py, PyAny>,
     name: &str,

@@ -57,7 +57,7 @@ impl Model {
         self.model.weights().to_pyarray(py)
     }
 
-    /// One number a label, if there is a bias.
+    /// One number per label, if the model has a bias.
     #[getter]
     fn bias<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f32>>> {
         self.model.bias().map(|bias| bias.to_pyarray(py))
@@ -73,7 +73,7 @@ impl Model {
         self.model.label_vectors.as_ref().map(|vectors| vectors.to_pyarray(py))
     }
 
-    /// The length that rows are scaled to, if they are.
+    /// The length that rows are scaled to, if any.
     #[getter]
     fn row_length(&self) -> Option<f64> {
         self.model.preprocessing.row_length.map(f64::from)
@@ -85,20 +85,20 @@ impl Model {
         self.model.output() == Output::Softmax
     }
 
-    /// The part of a row's largest probability from which on labels count as its answer.
+    /// The fraction of a row's largest probability from which a label is predicted.
     #[getter]
     fn threshold(&self) -> Option<f64> {
         self.model.about.threshold
     }
 
-    /// How it was trained, as JSON.
+    /// How the model was trained, as JSON.
     #[getter]
     fn about(&self) -> PyResult<String> {
         serde_json::to_string(&self.model.about)
             .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))
     }
 
-    /// The keywords of the classifier that trained it, or would have.
+    /// The keywords of a classifier that trains such a model.
     fn keywords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         model_keywords(py, &self.model)
     }

@@ -8,7 +8,7 @@ use robust_ot::loss::LossSettings;
 use robust_ot::sets::Prior;
 use robust_ot_learn::{About, Model, Optimizer, TrainSettings};
 
-/// The keywords; what a model does not record, or has no keyword, is left out.
+/// The keywords, without settings that the model does not record or that have no keyword.
 pub fn model_keywords<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {
     let keywords = PyDict::new(py);
     let About { loss, label_smoothing, target_transport, target_temperature, target_metric, .. } =

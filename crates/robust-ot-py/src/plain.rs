@@ -12,14 +12,14 @@ use crate::error::from_library;
 use crate::metric::argument;
 use crate::threads::run;
 
-/// Plan, source potential, target potential, cost, whether it is optimal.
+/// Plan, source potential, target potential, cost, whether the plan is optimal.
 type Exact<'py> =
     (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, f64, bool);
 /// Plan, source potential, target potential, marginal error, whether it converged, iterations.
 type Entropic<'py> =
     (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, f64, bool, usize);
 
-/// Weights and costs, which are copied only if they are not of double precision.
+/// Weights and costs; costs are copied only if they are not in double precision.
 struct Problem<'a> {
     a: Array1<f64>,
     b: Array1<f64>,
@@ -36,12 +36,11 @@ impl<'a> Problem<'a> {
         if costs.dim() != (a.len(), b.len()) {
             let (rows, columns) = costs.dim();
             return Err(PyValueError::new_err(format!(
-                "M must have one row a weight of a and one column a weight of b, ({}, {}), but has shape ({rows}, {columns})",
+                "M must have one row per weight of a and one column per weight of b, ({}, {}), but has shape ({rows}, {columns})",
                 a.len(),
                 b.len()
             )));
         }
-        // The plan.
         check_fits::<f64>(costs.len(), "the plan")?;
         Ok(Self { a, b, costs })
     }

@@ -1,4 +1,4 @@
-//! Cheap lower bounds of robust distances.
+//! Cheap lower bounds on robust distances.
 
 use ndarray::Array1;
 use numpy::{IntoPyArray, PyArray1};
@@ -14,7 +14,7 @@ use crate::error::from_library;
 use crate::metric::MetricArguments;
 use crate::threads::run;
 
-/// Means of measures, for bounds of the distances among them.
+/// Means of measures, for bounds on the distances between them.
 #[pyclass(module = "robust_ot._core", frozen)]
 pub struct Means(robust_ot::bounds::Means);
 
@@ -28,7 +28,7 @@ impl Means {
         Ok(Self(means.map_err(|error| from_library("means", error))?))
     }
 
-    /// Bounds of the distances from a measure to others.
+    /// Bounds on the distances from a measure to others.
     fn bounds<'py>(
         &self,
         py: Python<'py>,
@@ -39,7 +39,7 @@ impl Means {
     }
 }
 
-/// What bounds of the distances from one measure are found with.
+/// Precomputed data for bounds on the distances from one measure.
 #[pyclass(module = "robust_ot._core", frozen)]
 pub struct Screen(robust_ot::bounds::Screen);
 
@@ -71,7 +71,7 @@ impl Layout {
         Ok(Self { corpus: corpus.map_err(|error| from_library("measures", error))?, set, entropy })
     }
 
-    /// For bounds from one of them under a metric that some others choose.
+    /// A screen for the distances from one measure, under a metric chosen by some others.
     fn screen(&self, py: Python<'_>, source: usize, like: Vec<usize>) -> PyResult<Screen> {
         let screen = run(py, |_| {
             robust_ot::bounds::Screen::new(&self.corpus, source, &like, &self.set, self.entropy)
@@ -79,7 +79,7 @@ impl Layout {
         Ok(Screen(screen.map_err(|error| from_library("measures", error))?))
     }
 
-    /// Bounds of the distances to some of them: each is raised until it is above the limit, or as far as that is cheap.
+    /// Bounds on the distances to some measures. Each is raised until it exceeds the limit, or as far as is cheap.
     fn bounds<'py>(
         &self,
         py: Python<'py>,
@@ -98,7 +98,7 @@ fn bounds_of<'py>(
     bound: impl Fn(usize) -> robust_ot::Result<f64> + Sync,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let found = run(py, |interrupt| {
-        // What comes after an interrupt is not looked at.
+        // Results after an interrupt are discarded.
         let bound = |&target: &usize| if interrupt.is_raised() { Ok(0.0) } else { bound(target) };
         targets.par_iter().map(bound).collect::<robust_ot::Result<Vec<f64>>>()
     })?;

@@ -11,7 +11,7 @@ use robust_ot::transport::PlanEntry;
 use crate::arrays::{check_fits, matrix, vector};
 use crate::threads::run;
 
-/// What a solve found; `robust_ot.Solution` tells it to people.
+/// The result of a solve; `robust_ot.Solution` presents it to users.
 #[pyclass(frozen, module = "robust_ot._core")]
 pub struct Solution {
     #[pyo3(get)]
@@ -47,9 +47,9 @@ pub struct Solution {
 
 /// Where the plan is.
 enum Plan {
-    /// In the solution of the library, written out when it is asked for.
+    /// In the solution of the library, written out on request.
     Solved(Box<robust_ot::Solution>),
-    /// Written out, as it comes from a pickle.
+    /// Written out, as restored from a pickle.
     Written(Vec<PlanEntry>),
 }
 
@@ -94,7 +94,7 @@ impl Solution {
         match &self.plan {
             Plan::Solved(solved) => {
                 if self.entropic {
-                    // Written out whole first, and every entry carries mass.
+                    // The plan is first written out in full, and every entry carries mass.
                     let whole = self.shape.0.saturating_mul(self.shape.1);
                     check_fits::<PlanEntry>(whole.saturating_mul(2), "the plan")?;
                 }
@@ -107,7 +107,7 @@ impl Solution {
 
 #[pymethods]
 impl Solution {
-    /// From the parts that `parts` gives.
+    /// From the parts that `parts` returns.
     #[new]
     fn from_parts(parts: &Bound<'_, PyTuple>) -> PyResult<Self> {
         let item = |at: usize| parts.get_item(at);
@@ -116,7 +116,9 @@ impl Solution {
             item(0)?.extract()?;
         let (iterations, oracle_calls, shape): (usize, usize, (usize, usize)) = item(1)?.extract()?;
         if rows.iter().any(|row| *row >= shape.0) || columns.iter().any(|column| *column >= shape.1) {
-            return Err(PyValueError::new_err("the plan must lie between its points, but an entry does not"));
+            return Err(PyValueError::new_err(
+                "the entries of the plan must be within its shape, but one is not",
+            ));
         }
         let entries = rows.into_iter().zip(columns).zip(masses);
         Ok(Self {
@@ -175,7 +177,7 @@ impl Solution {
         Ok((slf.get_type().into_any(), (parts,).into_pyobject(slf.py())?))
     }
 
-    /// What it was solved on.
+    /// The device that solved it.
     #[getter]
     fn device(&self) -> &str {
         &self.device

@@ -10,7 +10,7 @@ use crate::error::from_library;
 /// The arrays of a target.
 pub type Arrays<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
-/// Checks them.
+/// Checks the arrays and converts them.
 pub fn targets(labels: usize, (starts, indices): &Arrays<'_>, name: &str) -> PyResult<Targets> {
     let (starts, indices) = (starts.readonly(), indices.readonly());
     let (starts, indices) = (starts.as_array(), indices.as_array());

@@ -1,4 +1,4 @@
-//! Where work runs: on a pool of this process, with the interpreter free and Ctrl-C heard.
+//! Runs work on a thread pool of this process, with the GIL released and Ctrl-C handled.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +13,11 @@ use robust_ot::solve::Interrupt;
 
 use crate::metric::argument;
 
-/// How often a wait looks for signals.
+/// How often a waiting thread checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a wait looks for its answer before it sleeps.
+/// How long a waiting thread spins before it sleeps.
 const SOON: Duration = Duration::from_micros(50);
-/// More threads than any machine has use for.
+/// The maximum number of threads, more than any machine can use.
 const MOST_THREADS: usize = 1024;
 
 /// The pool and the process it belongs to: threads do not survive a fork.
@@ -27,7 +27,8 @@ struct Pool {
     running: Option<Arc<ThreadPool>>,
 }
 
-// Locked only by threads that hold the GIL and do not give it up meanwhile, as one that forks does: no child inherits it locked.
+// Only threads that hold the GIL lock this, and they keep the GIL meanwhile. A thread that forks holds the GIL too, so no
+// child inherits a locked mutex.
 static POOL: Mutex<Pool> = Mutex::new(Pool { process: 0, threads: None, running: None });
 
 /// The pool of this process.
@@ -35,7 +36,7 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
     let mut found = locked(&POOL);
     let process = std::process::id();
     if found.process != process {
-        // The parent's pool has no threads here; joining them would wait for ever.
+        // The parent's pool has no threads here; joining them would wait forever.
         std::mem::forget(found.running.take());
         found.process = process;
     }
@@ -43,13 +44,14 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
         return Ok(Arc::clone(pool));
     }
     let pool = ThreadPoolBuilder::new().num_threads(found.threads.unwrap_or(0)).build();
-    let pool =
-        Arc::new(pool.map_err(|error| PyRuntimeError::new_err(format!("no threads to work with: {error}")))?);
+    let pool = Arc::new(
+        pool.map_err(|error| PyRuntimeError::new_err(format!("threads cannot be started: {error}")))?,
+    );
     found.running = Some(Arc::clone(&pool));
     Ok(pool)
 }
 
-/// Fix the number of threads that later calls use; None for all cores.
+/// Set the number of threads that later calls use; None means all cores.
 #[pyfunction]
 #[pyo3(signature = (threads=None))]
 pub fn set_threads(threads: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
@@ -63,7 +65,7 @@ pub fn set_threads(threads: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         return Ok(());
     }
     found.threads = threads;
-    // Whoever works on the old pool still holds it.
+    // Running calls keep the old pool alive.
     found.running = None;
     Ok(())
 }
@@ -74,15 +76,15 @@ pub fn get_threads() -> PyResult<usize> {
     Ok(pool()?.current_num_threads())
 }
 
-/// What a worker leaves for the thread that waits.
+/// The result that a worker hands to the waiting thread.
 struct Answer<R> {
     ready: AtomicBool,
     value: Mutex<Option<thread::Result<R>>>,
     there: Condvar,
 }
 
-/// Runs work on the pool. Meanwhile other Python threads run, and Ctrl-C raises the interrupt that the work is handed and
-/// comes out as `KeyboardInterrupt`.
+/// Runs work on the pool while other Python threads run. Ctrl-C raises the interrupt that the work receives, and then
+/// `KeyboardInterrupt`.
 pub fn run<R: Send>(py: Python<'_>, work: impl FnOnce(&Interrupt) -> R + Send) -> PyResult<R> {
     let (pool, interrupt) = (pool()?, Interrupt::default());
     let answer = Answer { ready: AtomicBool::new(false), value: Mutex::new(None), there: Condvar::new() };
@@ -104,7 +106,7 @@ pub fn run<R: Send>(py: Python<'_>, work: impl FnOnce(&Interrupt) -> R + Send) -
             }
         }
     });
-    let value = locked(&answer.value).take().expect("the worker has left its answer");
+    let value = locked(&answer.value).take().expect("the worker has stored its result");
     match (value, stopped) {
         (Err(panic), _) => resume_unwind(panic),
         (Ok(_), Some(error)) => Err(error),
@@ -113,7 +115,7 @@ pub fn run<R: Send>(py: Python<'_>, work: impl FnOnce(&Interrupt) -> R + Send) -
 }
 
 impl<R> Answer<R> {
-    /// Looks out for it a little while: going to sleep and waking up takes longer than a small problem.
+    /// Spins briefly for the result: sleeping and waking up takes longer than a small problem.
     fn comes_soon(&self) -> bool {
         let started = Instant::now();
         while started.elapsed() < SOON {
@@ -125,7 +127,7 @@ impl<R> Answer<R> {
         false
     }
 
-    /// Waits for it, but no longer than until the next look for signals; returns whether it is there.
+    /// Waits for the result, at most until the next check for signals; returns whether it is ready.
     fn wait(&self) -> bool {
         let value = locked(&self.value);
         if value.is_some() {

@@ -10,7 +10,7 @@ use robust_ot_learn::data::{Embeddings, LabelVectors};
 use crate::error::from_library;
 use crate::threads::run;
 
-/// Words and their vectors, all of them or those wanted.
+/// Words and their vectors: all, or the requested ones.
 #[pyfunction]
 #[pyo3(signature = (path, words=None))]
 pub fn read_vec(
@@ -31,7 +31,7 @@ pub fn read_vec(
     Ok(found.into_iter().map(|(word, vector)| (word, vector.into_pyarray(py))).collect())
 }
 
-/// One vector a label, looked up as `rot train` does, and the labels without one.
+/// One vector per label, looked up as `rot train` does, and the labels without a vector.
 #[pyfunction]
 pub fn label_vectors(
     py: Python<'_>,

@@ -39,10 +39,10 @@ impl GroupingRule {
         }
     }
 
-    /// Groups `dim` features. The seed is that of [`GroupingRule::Random`].
+    /// Groups `dim` features. Only [`GroupingRule::Random`] uses the seed.
     ///
     /// # Errors
-    /// When the rule needs a number of groups and there is none, or the number does not fit.
+    /// When the rule needs a number of groups but none is given, or the number does not fit.
     pub fn group(&self, dim: usize, groups: Option<usize>, seed: u64) -> Result<Grouping> {
         match (self, groups) {
             (Self::Contiguous, None) => Ok(Grouping::none(dim)),

@@ -9,7 +9,7 @@
 //!
 //! The sum is linear in the moment $V_\gamma = \sum_{ij} \gamma_{ij} (s_i - t_j)(s_i - t_j)^\top$, and for every
 //! family here the inner maximum $h(V)$ and the metric that attains it are closed forms ([`MetricSet`]). With
-//! features in r groups ([`Grouping`]) they live in r × r. Frank-Wolfe solves the rest, with plain optimal transport
+//! features in r groups ([`Grouping`]), V and M are r × r. Frank-Wolfe solves the rest, with plain optimal transport
 //! as its oracle ([`transport`]), and brackets the optimum: every [`Solution`] carries `lower_bound` ≤ W ≤ `value`.
 //!
 //! ```
@@ -29,8 +29,8 @@
 //! ```
 //!
 //! What is solved ([`Problem`]), how ([`Settings`]), the answer ([`Solution`]) and how it ended ([`Status`]) are
-//! separate types. Bad input is an [`Error`] that names the rule and the value; not converging is a status with its
-//! gap. Results are the same for any number of threads.
+//! separate types. Bad input is an [`Error`] that names the rule and the value; failure to converge is a status, with
+//! its gap. Results are the same for any number of threads.
 
 mod differences;
 mod displacement;
@@ -40,7 +40,7 @@ mod grouping;
 mod grouping_rule;
 mod interrupt;
 mod kernels;
-/// Matrix products, for the crates beside this one; not part of the interface.
+/// Matrix products for the other crates of the workspace; not part of the public interface.
 #[doc(hidden)]
 pub mod linalg;
 pub mod loss;
@@ -53,7 +53,7 @@ pub mod transport;
 
 pub use crate::error::{Error, Result};
 pub use crate::grouping::Grouping;
-/// The vectorized loops, for the crates beside this one; not part of the interface.
+/// Vectorized loops for the other crates of the workspace; not part of the public interface.
 #[doc(hidden)]
 pub use crate::kernels::sealed::Kernels;
 #[doc(hidden)]

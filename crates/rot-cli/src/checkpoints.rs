@@ -7,7 +7,7 @@ use robust_ot_learn::Trainer;
 use crate::failure::Failure;
 use crate::output::{folder_failure, make_folder, write_failure};
 
-/// The checkpoint within its folder.
+/// The name of the checkpoint file within its folder.
 const CHECKPOINT: &str = "checkpoint.safetensors";
 
 /// The file of a run's checkpoint.
@@ -30,18 +30,20 @@ impl Checkpoints {
         match (resume, path.exists()) {
             (true, true) => {
                 trainer.restore(&path)?;
-                say!("rot: note: {place}: going on after epoch {}", trainer.history().len());
+                say!("rot: note: {place}: continuing after epoch {}", trainer.history().len());
                 return Ok(found);
             }
             (true, false) => {
-                say!("rot: note: {place}: there is no checkpoint yet; this run begins at the start");
+                say!("rot: note: {place}: there is no checkpoint yet; training starts from the beginning");
             }
             (false, true) => {
-                say!("rot: note: {place}: is replaced by that of this run; --resume would go on from it");
+                say!(
+                    "rot: note: {place}: is replaced by the checkpoint of this run; --resume continues from it instead"
+                );
             }
             (false, false) => {}
         }
-        // Better now than after the first epoch.
+        // A folder that cannot be written fails now, not after the first epoch.
         trainer.save(&path).map_err(|error| folder_failure("--checkpoint", folder, &error))?;
         Ok(found)
     }

@@ -1,4 +1,4 @@
-//! Samples of so many rows a class, for training, validation and testing, none in two of them.
+//! Samples with a given number of rows per class, for training, validation and testing. No row is in two of them.
 
 use clap::Args;
 use robust_ot::Error;
@@ -10,23 +10,23 @@ use crate::failure::Failure;
 pub const PAPER: ClassSamples =
     ClassSamples { per_class: Some(100), validation_per_class: None, test_per_class: Some(1000) };
 
-/// How many rows of every class to draw.
+/// The number of rows to draw per class.
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_field_names, reason = "they are the names of the options")]
 #[command(next_help_heading = "Data")]
 pub struct ClassSamples {
-    /// Draw this many training rows of every class
+    /// Draw this many training rows per class
     #[arg(long, value_name = "N")]
     pub per_class: Option<usize>,
-    /// Draw this many rows of every class for validation, from the training rows that --per-class leaves
+    /// Draw this many validation rows per class, from the training rows that --per-class leaves
     #[arg(long, value_name = "N", conflicts_with = "validation")]
     pub validation_per_class: Option<usize>,
-    /// Draw this many test rows of every class; with --mnist from all rows not used for training
+    /// Draw this many test rows per class; with --mnist, from all rows not used for training
     #[arg(long, value_name = "N")]
     pub test_per_class: Option<usize>,
 }
 
-/// Rows to train on, to choose by and to score.
+/// Rows for training, validation and testing.
 pub struct Drawn {
     pub train: Dataset,
     pub validation: Option<Dataset>,
@@ -34,7 +34,7 @@ pub struct Drawn {
 }
 
 impl ClassSamples {
-    /// What is asked for, or else what `others` say.
+    /// The given counts, and those of `others` where none is given.
     pub fn or(&self, others: &Self) -> Self {
         Self {
             per_class: self.per_class.or(others.per_class),
@@ -43,7 +43,7 @@ impl ClassSamples {
         }
     }
 
-    /// Draws; test rows come from the training rows that are left too if these may be `pooled`.
+    /// Draws the samples. If `pooled`, test rows also come from the training rows that were not drawn.
     pub fn draw(
         &self,
         train: Dataset,
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// Each row's only feature is its number.
+    /// Rows whose only feature is their number.
     fn numbered(from: usize, rows: usize) -> Dataset {
         let features = Array2::from_shape_fn((rows, 1), |(row, _)| (from + row) as f32);
         let labels: Vec<[usize; 1]> = (0..rows).map(|row| [row % 2]).collect();
@@ -127,7 +127,7 @@ mod tests {
             assert_eq!(all.len(), 2 * (3 + 4 + 13));
             all.sort_unstable();
             all.dedup();
-            assert_eq!(all.len(), 2 * (3 + 4 + 13), "all rows there are");
+            assert_eq!(all.len(), 2 * (3 + 4 + 13), "every row is drawn once");
         }
     }
 

@@ -16,13 +16,14 @@ use crate::parse::parsed;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Device")]
 pub struct DeviceOptions {
-    /// Where to compute: auto, cpu, cuda or cuda:N. auto takes a GPU where there is one and the work is worth it; cuda takes it or fails
+    /// Where to compute: auto, cpu, cuda or cuda:N. auto uses a GPU if one is available and the work is large enough; cuda
+    /// fails without a GPU
     #[arg(long, value_name = "WHERE", default_value_t, value_parser = parsed::<DeviceChoice>)]
     pub device: DeviceChoice,
 }
 
 impl DeviceOptions {
-    /// Opens the GPU to use for entropic plans; none means the CPU.
+    /// Opens the GPU to use for entropic plans; `None` means the CPU.
     pub fn open_for_plans(&self, work: Work, entropy: f64) -> Result<Option<Device>, Failure> {
         Ok(self.device.open_for_plans(work, entropy, kernel_cache().as_deref())?)
     }
@@ -33,7 +34,7 @@ pub fn kernel_cache() -> Option<PathBuf> {
     cache_folder(|name| env::var_os(name))
 }
 
-/// The name of what computes, for people and for JSON.
+/// The name of the device, for users and for JSON.
 pub fn device_name(device: Option<&Device>) -> String {
     device.map_or_else(|| About::CPU.to_owned(), ToString::to_string)
 }

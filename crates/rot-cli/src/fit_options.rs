@@ -41,27 +41,27 @@ impl FitOptions {
         Ok(settings)
     }
 
-    /// The files that are read.
+    /// The input files.
     pub fn inputs(&self) -> Vec<&Path> {
         self.sets.inputs()
     }
 
-    /// Seed of samples, of random groups and of the order of rows.
+    /// Seed of samples, random groups and the order of rows.
     pub fn seed(&self) -> u64 {
         self.training.seed
     }
 
-    /// Whose settings to train with.
+    /// The published settings to train with, if any.
     pub fn protocol(&self) -> Option<Protocol> {
         self.training.protocol()
     }
 
-    /// Where to train, and how accurately a GPU multiplies.
+    /// The device, and the precision of matrix products on a GPU.
     pub fn device(&self) -> (DeviceChoice, Precision) {
         (self.training.device, self.training.precision)
     }
 
-    /// Trains on this device, whatever the options say.
+    /// Overrides the device of the options.
     pub fn set_device(&mut self, device: DeviceChoice) {
         self.training.device = device;
     }

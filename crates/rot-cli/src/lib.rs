@@ -69,7 +69,7 @@ enum Command {
     Inspect(inspect::Inspect),
     Reproduce(reproduce::Reproduce),
     Report(report::Report),
-    /// Show what a robust distance tells that a plain one does not, on data shipped inside
+    /// Show what a robust distance reveals that a plain one does not, on built-in data
     Demo,
 }
 

@@ -2,7 +2,7 @@
 
 use robust_ot_learn::About;
 
-/// The loss with its parameters, in a few words.
+/// Describes the loss and its parameters in a few words.
 pub fn describe_loss(about: &About) -> String {
     let mut parts = Vec::new();
     if about.mix_ce > 0.0 {

@@ -10,15 +10,15 @@ use crate::metric_options::{MetricName, SetOptions};
 /// The losses by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LossOption {
-    /// Cross-entropy and robust transport with the entry-wise norm ball: the default
+    /// Cross-entropy plus robust transport with the entry-wise norm ball: the default
     Mix,
     /// Cross-entropy
     Ce,
-    /// Binary cross-entropy of every label by itself
+    /// Binary cross-entropy of each label separately
     Bce,
     /// W_P, --k
     P,
-    /// Its 2k-th power, --k
+    /// The 2k-th power of p, --k
     PPower,
     /// W_KL, --lambda, --prior
     Kl,
@@ -26,7 +26,7 @@ enum LossOption {
     Ds,
     /// W2²
     W2,
-    /// Weights on single features or groups, --lambda
+    /// Weights on individual features or groups, --lambda
     Features,
     /// Subspace robust, --k dimensions
     Srw,
@@ -74,10 +74,10 @@ impl From<GeometryOption> for Geometry {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Loss")]
 pub struct LossOptions {
-    /// The loss; a metric's name trains with its transport alone unless --mix-ce is given [default: mix; p with --protocol]
+    /// The loss; a metric's name means transport alone, unless --mix-ce is given [default: mix; p with --protocol]
     #[arg(long, value_enum)]
     loss: Option<LossOption>,
-    /// Weight of cross-entropy beside transport [default: 1 with mix, 0 with a metric's name]
+    /// Weight of cross-entropy [default: 1 with mix, 0 with a metric's name]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     mix_ce: Option<f64>,
     /// Weight of transport [default: 5 with mix, 1 with a metric's name]
@@ -86,34 +86,34 @@ pub struct LossOptions {
     /// Weight of the entropy of the plan in the loss
     #[arg(long, value_name = "X", default_value_t = LossChoice::default().entropy, allow_negative_numbers = true)]
     entropy: f64,
-    /// Regularization of the linear problems inside [default: --entropy; 0.2 in the paper]
+    /// Entropic regularization of the inner linear problems [default: --entropy; 0.2 with --protocol]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     oracle_entropy: Option<f64>,
-    /// Frank-Wolfe iterations of each loss
+    /// Frank-Wolfe iterations per loss
     #[arg(long, value_name = "N", default_value_t = LossChoice::default().frank_wolfe)]
     fw_iterations: usize,
-    /// Sinkhorn iterations of each linear problem
+    /// Sinkhorn iterations per linear problem
     #[arg(long, value_name = "N", default_value_t = LossChoice::default().sinkhorn)]
     sinkhorn_iterations: usize,
     /// Seed of --grouping random [default: --seed]
     #[arg(long, value_name = "N")]
     group_seed: Option<u64>,
-    /// Which labels are close, for the loss; scores always use --label-vectors
+    /// What defines which labels are close in the loss; scores always use --label-vectors
     #[arg(long, value_enum, default_value = "names")]
     geometry: GeometryOption,
-    /// Part of each true label's mass that moves to its neighbors in the targets of cross-entropy
+    /// Fraction of each true label's mass that moves to its neighbors in the targets of cross-entropy
     #[arg(long, value_name = "BETA", default_value_t = TargetChoice::default().transport, allow_negative_numbers = true)]
     target_transport: f64,
-    /// How far it moves: the temperature of the softmax over costs
+    /// Temperature of the softmax over costs: how far this mass moves
     #[arg(long, value_name = "TAU", default_value_t = TargetChoice::default().temperature, allow_negative_numbers = true)]
     target_temperature: f64,
-    /// The metric set whose costs it moves by
+    /// Metric set whose costs decide where this mass moves
     #[arg(long, value_enum, default_value = "w2")]
     target_metric: MetricName,
-    /// Which labels are neighbors [default: --geometry]
+    /// What defines which labels are neighbors [default: --geometry]
     #[arg(long, value_enum)]
     target_geometry: Option<GeometryOption>,
-    /// Part of the targets that is spread over all labels alike
+    /// Fraction of the targets that is spread evenly over all labels
     #[arg(long, value_name = "X", default_value_t = TargetChoice::default().smoothing, allow_negative_numbers = true)]
     label_smoothing: f64,
 }

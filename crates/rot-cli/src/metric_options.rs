@@ -17,13 +17,13 @@ pub enum MetricName {
     W2,
     /// Entry-wise norm ball (the paper's W_P), --k
     P,
-    /// Its 2k-th power: same plan, other scale, --k
+    /// The 2k-th power of p: same plan, different scale, --k
     PPower,
     /// KL penalty to a prior (W_KL), --lambda, --prior
     Kl,
     /// Doubly stochastic metrics (W_DS), --lambda, --prior
     Ds,
-    /// Weights on single features or groups, --lambda
+    /// Weights on individual features or groups, --lambda
     Features,
     /// Subspace robust Wasserstein, --k dimensions
     Srw,
@@ -62,7 +62,7 @@ pub struct SetOptions {
     /// Prior metric of kl and ds: eye, ones, or a matrix in .npy, .csv or .tsv [default: eye for kl, ones for ds]
     #[arg(long, value_name = "eye|ones|FILE")]
     prior: Option<String>,
-    /// Number of feature groups [default: every feature is its own; rot train: 10, but none for srw and rkp]
+    /// Number of feature groups [default: every feature is its own group; rot train: 10, but no grouping for srw and rkp]
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     pub groups: Option<usize>,
     /// How features are grouped: contiguous, interleaved, random, or a file with one group index per line
@@ -83,7 +83,7 @@ pub struct MetricOptions {
     /// Seed of --grouping random
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Weight of the entropy of the plan in the objective; 0 asks for exact plans
+    /// Weight of the entropy of the plan in the objective; 0 means exact plans
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     entropy: f64,
 }
@@ -101,7 +101,7 @@ pub struct Metric {
 }
 
 impl MetricOptions {
-    /// The files that are read.
+    /// The input files.
     pub fn inputs(&self) -> Vec<&Path> {
         self.set.inputs()
     }
@@ -112,7 +112,7 @@ impl MetricOptions {
         self.set.note_prior(family.name(), [family]);
         let set = family.set(self.set.parameters_of([family])?)?;
         let (rule, groups) = (self.set.rule()?.unwrap_or_default(), self.set.groups);
-        // What does not depend on the number of features is refused before files are read.
+        // Errors that do not depend on the number of features are reported before files are read.
         if let (GroupingRule::Interleaved | GroupingRule::Random, None) = (&rule, groups) {
             rule.group(1, None, self.seed)?;
         }
@@ -123,12 +123,12 @@ impl MetricOptions {
 }
 
 impl SetOptions {
-    /// The files that are read, and names that are none.
+    /// The values that may be input files; some are names instead.
     pub fn inputs(&self) -> Vec<&Path> {
         [&self.prior, &self.grouping].into_iter().flatten().map(Path::new).collect()
     }
 
-    /// The parameters; the prior's file is read where one of the families has a prior.
+    /// The parameters; the prior's file is read only if one of the families has a prior.
     pub fn parameters_of(
         &self,
         families: impl IntoIterator<Item = MetricFamily>,
@@ -139,7 +139,7 @@ impl SetOptions {
         Ok(SetParameters { prior: if wanted { self.read_prior()? } else { None }, ..parameters })
     }
 
-    /// Says that a prior has no effect where none of the families has one.
+    /// Notes that `--prior` has no effect if none of the families has a prior.
     pub fn note_prior(&self, what: &str, families: impl IntoIterator<Item = MetricFamily>) {
         if self.prior.is_some() && !families.into_iter().any(MetricFamily::has_prior) {
             say!("rot: note: --prior has no effect with {what}; it belongs to kl and ds");

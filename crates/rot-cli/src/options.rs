@@ -30,7 +30,7 @@ pub struct SolverOptions {
     /// Number of threads [default: all cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
-    /// Most memory for costs and plans, such as 2GB; what does not fit is streamed [default: half of what is free]
+    /// Maximum memory for costs and plans, such as 2GB; larger ones are streamed [default: half of the free memory]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = parsed::<Memory>)]
     memory: Option<Memory>,
 }
@@ -71,7 +71,7 @@ pub fn set_threads(threads: usize) -> Result<(), Failure> {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Input")]
 pub struct TextOptions {
-    /// Word vectors in the text format of fastText, word2vec or GloVe; the inputs are then lines of word, tab, count
+    /// Word vectors in the text format of fastText, word2vec or GloVe; each input line is then a word, a tab and a count
     #[arg(long, value_name = "FILE.vec")]
     pub embeddings: Option<PathBuf>,
 }

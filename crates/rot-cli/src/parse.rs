@@ -1,10 +1,10 @@
-//! Values of options that the library reads.
+//! Option values that the library parses.
 
 use std::str::FromStr;
 
 use robust_ot::Error;
 
-/// A value, or the rule that its text breaks.
+/// Parses a value; the error is the rule that the text breaks.
 pub fn parsed<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error| match error {
         Error::Parameter { rule, .. } => format!("must be {rule}"),

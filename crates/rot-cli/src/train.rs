@@ -26,8 +26,8 @@ use crate::training_progress::TrainingProgress;
 
 /// Train a linear model for single-label or multi-label data
 ///
-/// The model is softmax(X W + b), or a sigmoid with --loss bce. Robust transport uses the vectors of the label names as
-/// geometry, so that mistakes become near misses.
+/// The model is softmax(X W + b), or a sigmoid with --loss bce. Robust transport uses the label vectors as geometry, so that
+/// mistakes become near misses.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     rot train --mnist DIR --per-class 100 --label-vectors words.vec --out digits.safetensors\n  \
@@ -38,16 +38,16 @@ pub struct Train {
     data: DataOptions,
     #[command(flatten)]
     fit: FitOptions,
-    /// Threads to use [default: all cores]
+    /// Number of threads [default: all cores]
     #[arg(long, value_name = "N", help_heading = "Training")]
     threads: Option<usize>,
-    /// Where the model goes
+    /// File to write the model to
     #[arg(long, value_name = "MODEL", help_heading = "Output")]
     out: Option<PathBuf>,
-    /// A folder for the model and what `rot report` shows: learning curves, confusions, test rows to look at
+    /// Folder for the model and the contents of `rot report`: learning curves, confusions, examples of test rows
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     run: Option<PathBuf>,
-    /// A folder for a checkpoint after every epoch
+    /// Folder for a checkpoint after every epoch
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     checkpoint: Option<PathBuf>,
     /// Continue from the checkpoint in --checkpoint, if there is one
@@ -58,7 +58,7 @@ pub struct Train {
     json: bool,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 pub struct Outcome {
     pub model: Model,
     pub history: Vec<Epoch>,
@@ -115,12 +115,12 @@ impl Train {
         failed.map_or(Ok(Outcome { model, history }), Err)
     }
 
-    /// Trains on this device, whatever the options say.
+    /// Overrides the device of the options.
     pub fn set_device(&mut self, device: DeviceChoice) {
         self.fit.set_device(device);
     }
 
-    /// Trains on the device that was chosen, with a checkpoint after every epoch.
+    /// Trains on the chosen device, with a checkpoint after every epoch.
     fn fitted(
         &self,
         run: &FitRun,
@@ -132,7 +132,7 @@ impl Train {
         let mut trainer = device.trainer(run)?;
         let open = |folder: &PathBuf| Checkpoints::open(folder, self.resume, &mut trainer);
         let checkpoints = self.checkpoint.as_ref().map(open).transpose()?;
-        // On a thread of the pool, work is handed out without a trip through its queue.
+        // From a thread of the pool, work starts without a trip through its queue.
         rayon::scope(|_| {
             self.train_all(&mut trainer, run.settings().epochs, checkpoints.as_ref(), interrupt, progress)
         })?;
@@ -161,8 +161,8 @@ impl Train {
 
     fn interrupted(&self, done: usize, epochs: usize) -> Failure {
         let how = match &self.checkpoint {
-            Some(folder) => format!("--checkpoint {} --resume goes on from there", folder.display()),
-            None => "nothing was saved: --checkpoint DIR would have".into(),
+            Some(folder) => format!("--checkpoint {} --resume continues from there", folder.display()),
+            None => "nothing was saved; --checkpoint DIR saves every epoch".into(),
         };
         Failure::Interrupted(format!("interrupted after {done} of {epochs} epochs; {how}"))
     }
@@ -227,7 +227,7 @@ impl Train {
     }
 }
 
-/// The middle one of the epochs by time.
+/// The median time of an epoch, in seconds.
 pub fn median_seconds(history: &[Epoch]) -> Option<f64> {
     let mut seconds: Vec<f64> = history.iter().map(|epoch| epoch.seconds).collect();
     seconds.sort_by(f64::total_cmp);
@@ -239,7 +239,7 @@ pub fn median_seconds(history: &[Epoch]) -> Option<f64> {
     }
 }
 
-/// The most memory this program has held, where the system says so.
+/// The peak memory of this process, where the system reports it.
 fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

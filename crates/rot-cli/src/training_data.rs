@@ -1,4 +1,4 @@
-//! `rot train`'s data: features, true labels, label names and vectors from whichever files they are in.
+//! `rot train`'s data: features, true labels, label names and vectors from their files.
 
 use std::path::{Path, PathBuf};
 
@@ -15,23 +15,24 @@ use crate::failure::Failure;
 use crate::raw_samples::{Raw, RawSamples, is_text, numbered, read_indexed, read_mnist};
 use crate::row_length::RowLengthOption;
 
-/// How many labels are listed by name.
+/// The maximum number of labels that a message lists by name.
 const LISTED: usize = 20;
-/// What is done about a label without a vector.
+
+/// What to do about a label without a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Missing {
-    /// Refuse, and list them
+    /// Fail, and list these labels
     Error,
-    /// Give them the zero vector
+    /// Give these labels the zero vector
     Zero,
     /// Leave these labels out
     Drop,
 }
 
-/// What is done about a row without labels.
+/// What to do about a row without labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Empty {
-    /// Refuse, and count them
+    /// Fail, and count these rows
     Error,
     /// Leave these rows out
     Skip,
@@ -44,7 +45,8 @@ pub struct DataOptions {
     /// Features of the training rows: .npy, .npz, .mat, .csv, .tsv, svmlight (.svm, .txt) or IDX
     #[arg(long, value_name = "FILE")]
     train_x: Option<PathBuf>,
-    /// Their labels: one class or a 0/1 row each (.npy, .npz, .mat, .csv, IDX), or a line of comma-separated tags (.txt)
+    /// Labels of the training rows: a class or 0/1 vector per row (.npy, .npz, .mat, .csv, IDX), or comma-separated tags per
+    /// line (.txt)
     #[arg(long, value_name = "FILE", requires = "train_x")]
     train_y: Option<PathBuf>,
     /// Features of the test rows
@@ -53,16 +55,16 @@ pub struct DataOptions {
     /// Labels of the test rows
     #[arg(long, value_name = "FILE", requires = "test_x")]
     test_y: Option<PathBuf>,
-    /// A folder with MNIST's four IDX files, gzipped or not
+    /// Folder with MNIST's four IDX files, gzipped or not
     #[arg(long, value_name = "DIR", conflicts_with_all = ["train_x", "train_y", "test_x", "test_y", "xmc", "label_names"])]
     mnist: Option<PathBuf>,
     /// Training and test rows in the extreme-classification text format or svmlight
     #[arg(long, value_names = ["TRAIN", "TEST"], num_args = 2, conflicts_with_all = ["train_x", "train_y", "test_x", "test_y"])]
     xmc: Option<Vec<PathBuf>>,
-    /// Label names, one a line, in the order of the label indices
+    /// Label names, one per line, in the order of the label indices
     #[arg(long, value_name = "FILE")]
     label_names: Option<PathBuf>,
-    /// Vectors of the label names (fastText, word2vec or GloVe text, gzipped or not), or .npy; they are scaled to length 1
+    /// Vectors of the label names (fastText, word2vec or GloVe text, gzipped or not), or .npy; scaled to length 1
     #[arg(long, value_name = "FILE")]
     label_vectors: Option<PathBuf>,
     /// What to do about labels without a vector
@@ -71,21 +73,22 @@ pub struct DataOptions {
     /// What to do about rows without labels
     #[arg(long, value_enum, default_value = "error")]
     empty: Empty,
-    /// Only this many labels, the most frequent in the training rows
+    /// Keep only this many labels, the most frequent in the training rows
     #[arg(long, value_name = "N")]
     top_labels: Option<usize>,
     #[command(flatten)]
     samples: ClassSamples,
-    /// Scale features to mean 0 and variance 1, as a part of the model; sparse ones are scaled only
+    /// Scale features to mean 0 and variance 1, as part of the model; sparse features are scaled but not centered
     #[arg(long)]
     standardize: bool,
-    /// Scale every row to this length, as a part of the model, after --standardize; rows of zeros stay as they are, and are counted
+    /// Scale every row to this length, as part of the model, after --standardize; zero rows stay
+    /// zero, and their number is reported
     #[arg(long, value_name = "X|none", default_value = "none", allow_negative_numbers = true)]
     row_length: RowLengthOption,
 }
 
 impl DataOptions {
-    /// The files that are read.
+    /// The input files.
     pub fn inputs(&self) -> Vec<&Path> {
         let options = [
             &self.train_x,
@@ -99,7 +102,7 @@ impl DataOptions {
         files.map(PathBuf::as_path).collect()
     }
 
-    /// Reads the samples and the test rows, and checks that they fit together; `paper` draws the paper's samples of MNIST.
+    /// Reads the samples and the test rows, and checks that they match; `paper` draws the paper's samples of MNIST.
     pub fn read(&self, seed: u64, paper: bool) -> Result<(Samples, Option<Dataset>), Failure> {
         let mut raw = self.read_raw()?;
         check_width(&raw)?;
@@ -179,7 +182,7 @@ impl DataOptions {
         Ok(RawSamples::new(train, test, names, None))
     }
 
-    /// The vectors of the labels, after what was asked for has been done about rare and missing ones.
+    /// The label vectors, after `--top-labels` and `--missing` are applied.
     fn read_vectors(&self, raw: &mut RawSamples) -> Result<Option<Array2<f64>>, Failure> {
         let mut dropped = self.top_labels.map_or(Ok(Vec::new()), |count| raw.less_frequent(count))?;
         let Some(path) = &self.label_vectors else {
@@ -188,7 +191,7 @@ impl DataOptions {
         };
         let LabelVectors { mut vectors, .. } = LabelVectors::read(path, &raw.names)?;
         to_length_one(&mut vectors);
-        // A vector of zeros is as good as none.
+        // A zero vector counts as missing.
         let missing = (0..raw.names.len()).filter(|&label| vectors.row(label).iter().all(|x| *x == 0.0));
         let missing: Vec<usize> = missing.filter(|label| !dropped.contains(label)).collect();
         if !missing.is_empty() {
@@ -204,7 +207,7 @@ impl DataOptions {
             );
             match self.missing {
                 Missing::Error => {
-                    return Err(Failure::Input(format!("{what} (--missing zero|drop to go on without)")));
+                    return Err(Failure::Input(format!("{what} (--missing zero|drop to continue without)")));
                 }
                 Missing::Zero => say!("rot: note: {what}; they have the zero vector"),
                 Missing::Drop => {
@@ -216,13 +219,13 @@ impl DataOptions {
         Ok(Some(vectors.select(Axis(0), &raw.drop_labels(&dropped))))
     }
 
-    /// Rows with labels, as a data set.
+    /// Builds a data set, after `--empty` is applied.
     fn dataset(&self, raw: Raw, count: usize) -> Result<Dataset, Failure> {
         let Raw { place, mut features, mut labels } = raw;
         let about = |error| Failure::about(&place.display().to_string(), &error);
         if features.rows() != labels.len() {
             let (rows, lines) = (features.rows(), labels.len());
-            let what = format!("{}: there must be one row of labels a row of features", place.display());
+            let what = format!("{}: there must be one row of labels per row of features", place.display());
             return Err(Failure::Input(format!("{what}, but there are {lines} for {rows}")));
         }
         let empty: Vec<usize> = (0..labels.len()).filter(|&row| labels[row].is_empty()).collect();
@@ -241,7 +244,7 @@ impl DataOptions {
         }
         if labels.is_empty() {
             return Err(Failure::Input(format!(
-                "{}: some row must have a label, but none has",
+                "{}: at least one row must have a label, but none has",
                 place.display()
             )));
         }
@@ -250,7 +253,7 @@ impl DataOptions {
     }
 }
 
-/// Labels that no training row has cannot be learned.
+/// Notes the labels that no training row has: they cannot be learned.
 pub fn say_unseen(train: &Dataset, names: &[String]) {
     let mut seen = vec![false; names.len()];
     (0..train.rows()).for_each(|row| train.targets().row(row).iter().for_each(|&label| seen[label] = true));
@@ -264,7 +267,7 @@ pub fn say_unseen(train: &Dataset, names: &[String]) {
     }
 }
 
-/// Refuses test rows of another width than the training rows.
+/// Refuses test rows with another number of features than the training rows.
 fn check_width(raw: &RawSamples) -> Result<(), Failure> {
     let Some(test) = &raw.test else { return Ok(()) };
     let (wanted, found) = (raw.train.features.columns(), test.features.columns());
@@ -277,7 +280,7 @@ fn check_width(raw: &RawSamples) -> Result<(), Failure> {
     )))
 }
 
-/// Refuses labels of the test rows that are not counted like those of the training rows.
+/// Refuses test labels that are not numbered like the training labels.
 fn check_alike(
     (train, count, counted): (&Path, usize, bool),
     (test, labels): (&Path, &LabelFile),

@@ -6,18 +6,18 @@ use robust_ot_learn::{Optimizer, Protocol, Reduction, Schedule, TrainingChoice};
 
 use crate::parse::parsed;
 
-/// The value all weights start at.
+/// The initial value of all weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StartOption {
     Zeros,
     Ones,
 }
 
-/// Whose settings to train with.
+/// Published settings that replace the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ProtocolOption {
     /// The paper: SGD with learning rate 1 on the sum over batches of 150, 200 epochs, weights that start at one, no bias,
-    /// decay 0.0005, random groups, oracle entropy 0.2; its formulas. The scale of the rows is not a part of it: see --row-length
+    /// decay 0.0005, random groups, oracle entropy 0.2, the paper's formulas. Row scaling is not included: see --row-length
     Paper,
     /// The same with the formulas of the released code: p as its power, doubly stochastic rows that sum to 1/r
     AuthorsCode,
@@ -45,13 +45,13 @@ pub struct TrainingOptions {
     /// Learning rate [default: 0.001 with adam, 0.1 with sgd]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     lr: Option<f64>,
-    /// How the learning rate falls: constant, linear or cosine
+    /// Learning rate schedule: constant, linear or cosine
     #[arg(long, default_value = "constant", value_parser = parsed::<Schedule>)]
     schedule: Schedule,
     /// Rows per step [default: a tenth of the rows, from 16 to 150]
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
-    /// The most passes over the data [default: 200 where rows are held out or fewer than 200, else 30]
+    /// Maximum number of passes over the data [default: 200 if rows are held out or there are fewer than 200, else 30]
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
     /// λ in λ‖W‖², added once per batch [default: 0]
@@ -60,35 +60,37 @@ pub struct TrainingOptions {
     /// Whether every label has a bias [default: yes]
     #[arg(long, value_name = "yes|no", value_parser = ["yes", "no"])]
     bias: Option<String>,
-    /// The value all weights start at [default: zeros]
+    /// Initial value of all weights [default: zeros]
     #[arg(long, value_enum)]
     init: Option<StartOption>,
-    /// Whether a step is along the mean or the sum of a batch's gradients [default: mean]
+    /// Whether a step follows the mean or the sum of a batch's gradients [default: mean]
     #[arg(long, value_parser = parsed::<Reduction>)]
     reduction: Option<Reduction>,
-    /// Seed of samples, of random groups and of the order of rows
+    /// Seed of samples, random groups and the order of rows
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Part of the training rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are kept
-    /// [default: 0.1 of at least 200 rows, else 0]
+    /// Fraction of the training rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are kept
+    /// [default: 0.1 with at least 200 rows, else 0]
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     pub validation: Option<f64>,
-    /// Stop after this many epochs without a better AUC on the rows held out [default: 20]
+    /// Stop after this many epochs without a better AUC on the held-out rows [default: 20]
     #[arg(long, value_name = "N")]
     patience: Option<usize>,
-    /// Where to train: auto, cpu, cuda or cuda:N. auto takes a GPU where there is one and the work is worth it; cuda takes it or fails
+    /// Where to train: auto, cpu, cuda or cuda:N. auto uses a GPU if one is available and the work is large enough; cuda
+    /// fails without a GPU
     #[arg(long, value_name = "WHERE", default_value_t, value_parser = parsed::<DeviceChoice>)]
     pub device: DeviceChoice,
-    /// Precision of matrix products on a GPU: f32, or tf32, which is faster and rounds factors to 11 bits; the effect is reported
+    /// Precision of matrix products on a GPU: f32, or tf32, which is faster and rounds factors to 11 bits; the effect
+    /// is reported
     #[arg(long, default_value = "f32", value_parser = parsed::<Precision>)]
     pub precision: Precision,
-    /// Train as the paper does; options that are given still count
+    /// Train as in the paper; options given explicitly take precedence
     #[arg(long, value_enum)]
     protocol: Option<ProtocolOption>,
 }
 
 impl TrainingOptions {
-    /// The choice.
+    /// The library value.
     pub fn read(&self) -> TrainingChoice {
         TrainingChoice {
             optimizer: self.optimizer,
@@ -105,7 +107,7 @@ impl TrainingOptions {
         }
     }
 
-    /// Whose settings to train with.
+    /// The published settings to train with, if any.
     pub fn protocol(&self) -> Option<Protocol> {
         self.protocol.map(Protocol::from)
     }

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use robust_ot_learn::Epoch;
 use serde_json::json;
 
-/// Lines of progress where there is no terminal to draw a bar on.
+/// The approximate number of progress lines without a terminal to draw a bar on.
 const LINES: usize = 10;
 
 /// Where progress goes.
@@ -16,12 +16,12 @@ pub enum TrainingProgress {
     Silent,
     /// To standard error: a bar on a terminal, else a few lines.
     Shown(ProgressBar),
-    /// To standard output, one JSON object per epoch, as long as someone reads it.
+    /// To standard output, one JSON object per epoch, until the reader closes it.
     Json { open: bool },
 }
 
 impl TrainingProgress {
-    /// What a person or a program sees.
+    /// JSON on standard output, or progress on standard error.
     pub fn new(json: bool) -> Self {
         if json {
             return Self::Json { open: true };
@@ -41,7 +41,7 @@ impl TrainingProgress {
         Self::Shown(bar)
     }
 
-    /// A batch is done.
+    /// Reports a finished batch.
     pub fn batch(&self, done: usize, all: usize) {
         if let Self::Shown(bar) = self
             && all > 1
@@ -51,11 +51,11 @@ impl TrainingProgress {
         }
     }
 
-    /// An epoch is done.
+    /// Reports a finished epoch.
     pub fn epoch(&mut self, epoch: &Epoch, epochs: usize) {
         match self {
             Self::Silent | Self::Json { open: false } => {}
-            // Whoever reads may leave; the training continues.
+            // The reader may close the pipe; training continues.
             Self::Json { open } => *open = writeln!(io::stdout().lock(), "{}", json!(epoch)).is_ok(),
             Self::Shown(bar) => show(bar, epoch, epochs),
         }

@@ -33,7 +33,7 @@ fn labels_that_are_none() {
     refused(&s, &with("tags.txt"), &["tags.txt:3", "'catt'", "'cat'"]);
     refused(&s, &with("twice.txt"), &["twice.txt:3", "cat"]);
     refused(&s, &with("numbers.txt"), &["numbers.txt:3", "2"]);
-    refused(&s, &with("few.txt"), &["one row of labels a row of features", "2 for 4"]);
+    refused(&s, &with("few.txt"), &["one row of labels per row of features", "2 for 4"]);
     refused(&s, &with("empty.txt"), &["1 of 4 rows have no label", "row 2", "--empty skip"]);
     refused(
         &s,

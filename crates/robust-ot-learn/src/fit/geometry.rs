@@ -88,12 +88,12 @@ impl<'a> Geometries<'a> {
         Ok(Self { names, rows })
     }
 
-    /// The vectors of a kind that was needed.
+    /// The vectors of a kind that the fit needs.
     pub(super) fn of(&self, kind: Geometry) -> &Array2<f64> {
         self.rows.as_ref().filter(|_| kind == Geometry::Rows).unwrap_or(&self.names)
     }
 
-    /// The vectors of the rows, where they were needed.
+    /// The vectors computed from the rows, if the fit needs them.
     pub(super) fn into_rows(self) -> Option<Array2<f64>> {
         self.rows
     }

@@ -12,7 +12,7 @@ use super::geometry::Geometry;
 use super::protocol::Protocol;
 use crate::objective::Objective;
 
-/// The entropy of the paper's linear problems.
+/// The paper's entropic regularization of the linear problems.
 const ORACLE_ENTROPY_OF_THE_PAPER: f64 = 0.2;
 
 /// The losses by name.
@@ -28,7 +28,7 @@ const ORACLE_ENTROPY_OF_THE_PAPER: f64 = 0.2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossName {
-    /// Cross-entropy and transport with the entry-wise norm ball.
+    /// Cross-entropy plus transport with the entry-wise norm ball.
     Mix,
     /// Cross-entropy.
     CrossEntropy,
@@ -87,12 +87,12 @@ impl FromStr for LossName {
 /// | `name` | mix; p with a [`Protocol`] | the loss |
 /// | `mix_ce`, `mix_ot` | 1 and 5 with mix, 0 and 1 with a family's name | weights of cross-entropy and of transport |
 /// | `parameters` | k = 1, ρ = 2, λ = 1 | parameters of the metric set |
-/// | `groups` | 10; none for srw and rkp | number of groups of the label vectors' features |
+/// | `groups` | 10; no grouping for srw and rkp | number of groups of the label vectors' features |
 /// | `grouping` | contiguous; random with a [`Protocol`] | how they are grouped |
-/// | `group_seed` | that of the fit | seed of random groups |
+/// | `group_seed` | seed of the fit | seed of random groups |
 /// | `entropy` | 0.02 | weight of the entropy of the plan |
-/// | `oracle_entropy` | `entropy`; 0.2 with a [`Protocol`] | regularization of the linear problems inside |
-/// | `frank_wolfe`, `sinkhorn` | 1, 10 | iterations of each loss and of each linear problem |
+/// | `oracle_entropy` | `entropy`; 0.2 with a [`Protocol`] | entropic regularization of the inner linear problems |
+/// | `frank_wolfe`, `sinkhorn` | 1, 10 | iterations per loss and per linear problem |
 /// | `geometry` | names | which labels are close |
 ///
 /// ```
@@ -116,7 +116,7 @@ pub struct LossChoice {
     pub group_seed: Option<u64>,
     /// λ_γ.
     pub entropy: f64,
-    /// Regularization of the linear problems.
+    /// Entropic regularization of the inner linear problems.
     pub oracle_entropy: Option<f64>,
     /// Frank-Wolfe iterations.
     pub frank_wolfe: usize,
@@ -155,10 +155,10 @@ pub(super) struct BuiltLoss {
 }
 
 impl LossChoice {
-    /// Groups of the label vectors' features where none are asked for.
+    /// The default number of groups of the label vectors' features.
     pub const GROUPS: usize = 10;
-    /// The weight of transport in the mix. With ten groups, and on five data sets (docs/learning.md), it gave an AUC no lower
-    /// than cross-entropy's and a lower semantic cost.
+    /// The weight of transport in the mix. With ten groups, and on five data sets (docs/learning.md), it gave an AUC no
+    /// lower than cross-entropy's and a lower semantic cost.
     pub const MIX_OT: f64 = 5.0;
 
     /// The loss under a protocol.
@@ -167,7 +167,7 @@ impl LossChoice {
         self.name.unwrap_or(usual)
     }
 
-    /// Refuses values out of range, also where they have no effect.
+    /// Refuses values out of range, even where they have no effect.
     pub(super) fn check(&self, loss: LossName) -> Result<()> {
         if self.groups == Some(0) {
             return Err(Error::parameter("groups", "at least 1", 0));
@@ -247,7 +247,7 @@ impl LossChoice {
         }
     }
 
-    /// The groups of the label vectors' features: those asked for, or ten where the metric would be large without.
+    /// The groups of the label vectors' features: the given ones, or ten where the metric would otherwise be large.
     pub(super) fn grouping(
         &self,
         family: MetricFamily,
@@ -266,7 +266,7 @@ impl LossChoice {
         rule.group(dim, groups, self.group_seed.unwrap_or(seed))
     }
 
-    /// The number of groups of label vectors of this length where none is given; none for families that rotate freely.
+    /// The default number of groups for label vectors of this length; `None` for families that rotate freely.
     pub fn default_groups(family: MetricFamily, dim: usize) -> Option<usize> {
         let spectral = matches!(family, MetricFamily::Srw | MetricFamily::Rkp);
         (!spectral).then_some(Self::GROUPS.min(dim))

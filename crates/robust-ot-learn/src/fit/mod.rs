@@ -1,7 +1,7 @@
 //! Fitting a model to samples in memory: [`FitSettings`] holds every choice and every default.
 //!
-//! [`FitSettings::fit`] does everything at once. [`FitRun`] gives control over the steps between: another device, checkpoints,
-//! progress. [`StreamingFit`] learns from rows that arrive in parts.
+//! [`FitSettings::fit`] does everything at once. [`FitRun`] gives control over the individual steps: another device,
+//! checkpoints, progress. [`StreamingFit`] learns from rows that arrive in parts.
 
 mod geometry;
 mod loss_choice;

@@ -1,4 +1,4 @@
-//! What a fit minimizes, and how its model describes it.
+//! The objective of a fit, and its description in the model.
 
 use ndarray::Array2;
 use robust_ot::Result;
@@ -56,7 +56,7 @@ impl FitObjective {
             version: env!("CARGO_PKG_VERSION").into(),
             ..About::default()
         };
-        // The geometry of the loss explains a prediction; without one, that of the targets does.
+        // The geometry of the loss explains a prediction; without transport in the loss, that of the targets does.
         let explains = if of_loss { loss.geometry } else { target_geometry };
         let geometry = geometries.into_rows().filter(|_| explains == Geometry::Rows);
         Ok(Self { objective: objective.with_targets(soft), about, geometry })

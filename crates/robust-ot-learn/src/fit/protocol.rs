@@ -1,4 +1,4 @@
-//! The paper's way of training, as far as it is known, and that of the code its authors released.
+//! The training settings of the paper, as far as they are known, and of the code its authors released.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use robust_ot::sets::MetricFamily;
 use robust_ot::{Error, Result};
 
-/// Whose settings replace the defaults.
+/// Published settings that replace the defaults.
 ///
 /// ```
 /// use robust_ot_learn::Protocol;
@@ -16,7 +16,7 @@ use robust_ot::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// The paper: SGD with learning rate 1 on the sum over batches of 150, 200 epochs, weights that start at one, no bias,
-    /// decay 0.0005, random groups, oracle entropy 0.2, and its formulas. The scale of the rows is not a part of it.
+    /// decay 0.0005, random groups, oracle entropy 0.2, and the paper's formulas. Row scaling is not included.
     Paper,
     /// The same with the formulas of the released code: p as its power, doubly stochastic rows that sum to 1/r.
     AuthorsCode,

@@ -27,7 +27,7 @@ pub struct Fitted {
     pub notes: Vec<String>,
 }
 
-/// A fit whose data is ready: rows are held out, features are scaled, the objective is built.
+/// A prepared fit: rows are held out, features are scaled, the objective is built.
 ///
 /// ```
 /// use ndarray::Array2;
@@ -129,7 +129,7 @@ impl FitRun {
         Trainer::new(&self.train, self.validation.as_ref(), &self.objective, self.settings.clone())
     }
 
-    /// The model of a trainer that [`FitRun::trainer`] started, described as one of the CPU.
+    /// The model of a trainer that [`FitRun::trainer`] started, with the CPU as its device.
     ///
     /// # Errors
     /// When a weight is not finite.
@@ -160,16 +160,16 @@ fn hold_out(
     if counts.iter().any(|count| (1..held.rows()).contains(count)) {
         return Ok((kept, Some(held)));
     }
-    let found = format!("among {} rows held out no label has both positive and negative ones", held.rows());
+    let found = format!("no label has both positive and negative rows among the {} held out", held.rows());
     if settings.validation.is_some() {
         let rule = "leave enough rows to compare".into();
         return Err(Error::Conflict { name: "validation", rule, found });
     }
-    notes.push(format!("{found}; nothing is held out"));
+    notes.push(format!("{found}; no rows are held out"));
     Ok((train, None))
 }
 
-/// The note about rows that a length was asked for but that are zero.
+/// The note about zero rows, which cannot be scaled to a length.
 ///
 /// ```
 /// assert!(robust_ot_learn::zero_rows_note(0, 10, "rows").is_none());

@@ -4,7 +4,7 @@ use ndarray::Array2;
 
 use crate::dataset::Dataset;
 
-/// Rows with their labels, and what is known of the labels.
+/// Rows with their labels, and what is known about the labels.
 ///
 /// ```
 /// use ndarray::array;
@@ -25,9 +25,9 @@ pub struct Samples {
     pub validation: Option<Dataset>,
     /// One name per label.
     pub label_names: Vec<String>,
-    /// One vector of length one per label; the labels' geometry is one-hot without them.
+    /// One vector of length 1 per label; without them, labels are one-hot.
     pub label_vectors: Option<Array2<f64>>,
-    /// Labels that the files had and the model leaves out, with their places in the files.
+    /// Labels that the files had and the model leaves out, with their positions in the files.
     pub dropped_labels: Vec<(usize, String)>,
     /// The index of the first feature in svmlight files, 0 or 1.
     pub first_index: Option<usize>,

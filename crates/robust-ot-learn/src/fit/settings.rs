@@ -38,12 +38,12 @@ pub struct FitSettings {
     pub training: TrainingChoice,
     /// The scaling of features.
     pub preparation: Preparation,
-    /// The part of the training rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are kept.
-    /// Without it, 0.1 of at least 200 rows.
+    /// The fraction of the training rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are
+    /// kept. The default is 0.1 with at least 200 rows, else 0.
     pub validation: Option<f64>,
-    /// Whose settings replace the defaults.
+    /// Published settings that replace the defaults.
     pub protocol: Option<Protocol>,
-    /// Seed of the order of rows, of the rows held out and of random groups.
+    /// Seed of the order of rows, the held-out rows and random groups.
     pub seed: u64,
     /// The memory that models and label vectors may take.
     pub memory: Memory,
@@ -93,7 +93,7 @@ impl FitSettings {
         self.training.settings(usize::MAX, true, self.protocol, self.seed).map(|_| ())
     }
 
-    /// The part of this number of rows to hold out.
+    /// The fraction to hold out of this number of rows.
     pub(super) fn held_out(&self, rows: usize) -> Option<f64> {
         match self.validation {
             None => TrainingChoice::held_out(self.protocol, rows),

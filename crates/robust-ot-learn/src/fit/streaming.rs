@@ -45,12 +45,12 @@ pub struct StreamingFit {
     geometry: Option<Array2<f64>>,
     preprocessing: Preprocessing,
     about: About,
-    /// The value that counts a label as an answer, where rows may have several.
+    /// The threshold from which a label is predicted, where rows may have several.
     threshold: Option<f64>,
 }
 
 impl StreamingFit {
-    /// Starts. The first rows say how wide rows are; the model does not learn from them yet.
+    /// Starts a fit. The first rows determine the number of features; the model does not learn from them yet.
     ///
     /// # Errors
     /// When a setting does not fit, or needs all rows at once.
@@ -68,18 +68,18 @@ impl StreamingFit {
         Ok(Self { learner, label_names, label_vectors, geometry, preprocessing, about, threshold: None })
     }
 
-    /// Lets rows have several labels: [`StreamingFit::choose_threshold`] chooses which of them count as an answer.
+    /// Allows several labels per row; [`StreamingFit::choose_threshold`] chooses which labels are predicted.
     #[must_use]
     pub fn with_several_labels(mut self) -> Self {
-        // Until rows with several labels arrive, the most probable label is the answer.
+        // Until rows with several labels arrive, only the most probable label is predicted.
         self.threshold = Some(1.0);
         self
     }
 
-    /// Continues where another fit stood, from its [`StreamingFit::state`].
+    /// Continues from the [`StreamingFit::state`] of another fit.
     ///
     /// # Errors
-    /// When the state is not that of a fit of the same size.
+    /// When the state comes from a fit of another size.
     pub fn restore(&mut self, state: &[u8]) -> Result<()> {
         self.learner.restore(state)
     }
@@ -87,7 +87,7 @@ impl StreamingFit {
     /// Continues from the weights of a model.
     ///
     /// # Errors
-    /// When the model has other features, labels or scaling.
+    /// When the features, labels or scaling of the model differ.
     pub fn start_from(&mut self, model: &Model) -> Result<()> {
         self.check_row_length(model)?;
         self.learner.start_from(model)
@@ -107,7 +107,7 @@ impl StreamingFit {
         Err(Error::parameter("row_length", rule, shown(found)))
     }
 
-    /// Makes one pass over some rows; returns none when it was interrupted.
+    /// Makes one pass over some rows; returns `None` if it was interrupted.
     ///
     /// # Errors
     /// When the rows do not fit, or training diverges.
@@ -139,7 +139,7 @@ impl StreamingFit {
         self.learner.end_pass(loss, seconds);
     }
 
-    /// Chooses by some rows which labels count as an answer, where rows may have several.
+    /// Chooses the prediction threshold on some rows, if rows may have several labels.
     ///
     /// # Errors
     /// When the rows do not fit.
@@ -158,7 +158,7 @@ impl StreamingFit {
         self.learner.history()
     }
 
-    /// The model as it stands.
+    /// The current model.
     ///
     /// # Errors
     /// When a weight is not finite.

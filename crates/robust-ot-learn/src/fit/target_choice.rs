@@ -1,4 +1,4 @@
-//! The choice of soft targets of cross-entropy.
+//! The choice of soft targets for cross-entropy.
 
 use ndarray::{Array1, Array2};
 use robust_ot::loss::Targets;
@@ -13,11 +13,11 @@ use crate::soft_targets::SoftTargets;
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
-/// | `transport` | 0 | β, the part that moves to nearby labels | [0, 1] |
+/// | `transport` | 0 | β, the fraction that moves to nearby labels | [0, 1] |
 /// | `temperature` | 0.3 | τ of the softmax over costs: how far it moves | (0, ∞) |
-/// | `metric` | w2 | the family whose worst costs it moves by | |
-/// | `geometry` | that of the loss | which labels are close | |
-/// | `smoothing` | 0 | the part that is spread over all labels alike | [0, 1] |
+/// | `metric` | w2 | the family whose worst costs decide where it moves | |
+/// | `geometry` | geometry of the loss | which labels are close | |
+/// | `smoothing` | 0 | the fraction that is spread evenly over all labels | [0, 1] |
 ///
 /// ```
 /// assert_eq!(robust_ot_learn::TargetChoice::default().temperature, 0.3);
@@ -30,9 +30,9 @@ pub struct TargetChoice {
     pub temperature: f64,
     /// The family of metrics of the costs.
     pub metric: MetricFamily,
-    /// Which labels are close; that of the loss without it.
+    /// Which labels are close; the geometry of the loss by default.
     pub geometry: Option<Geometry>,
-    /// The part that is spread over all labels alike.
+    /// The fraction that is spread evenly over all labels.
     pub smoothing: f64,
 }
 
@@ -43,7 +43,7 @@ impl Default for TargetChoice {
 }
 
 impl TargetChoice {
-    /// Refuses values out of range, also where they have no effect.
+    /// Refuses values out of range, even where they have no effect.
     pub(super) fn check(&self) -> Result<()> {
         SoftTargets::check(self.transport, self.temperature)?;
         SoftTargets::hard().with_smoothing(self.smoothing).map(|_| ())

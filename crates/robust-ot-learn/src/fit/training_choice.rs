@@ -6,22 +6,22 @@ use super::protocol::Protocol;
 use crate::optimizer::{Optimizer, Schedule};
 use crate::settings::{Reduction, TrainSettings};
 
-/// The part of the rows held out where nothing else is asked for.
+/// The fraction of the rows held out by default.
 const HELD_OUT: f64 = 0.1;
-/// Below this number of rows none are held out, and more passes are made over them.
+/// Below this number of rows, none are held out by default, and training makes more passes.
 const FEW_ROWS: usize = 200;
-/// Epochs without a better validation AUC before training stops.
+/// The default number of epochs without a better validation AUC before training stops.
 const PATIENCE: usize = 20;
-/// The steps of an epoch where rows are few.
+/// The number of steps per epoch where rows are few.
 const STEPS: usize = 10;
-/// The smallest batch that is chosen.
+/// The smallest default batch.
 const SMALL_BATCH: usize = 16;
-/// Epochs where validation ends a run by itself, or rows are few.
+/// The default number of epochs where validation can stop a run early, or rows are few.
 const EPOCHS: usize = 200;
-/// The learning rate of SGD.
+/// The default learning rate of SGD.
 const SGD_RATE: f64 = 0.1;
 
-/// How to minimize; an absent value is chosen by the data and the [`Protocol`].
+/// How to minimize; the default of an absent value depends on the data and the [`Protocol`].
 ///
 /// | name | default |
 /// |---|---|
@@ -30,7 +30,7 @@ const SGD_RATE: f64 = 0.1;
 /// | `learning_rate` | 0.001 with Adam, 0.1 with SGD |
 /// | `schedule` | constant |
 /// | `batch` | a tenth of the rows, from 16 to 150 |
-/// | `epochs` | 200 where rows are held out or fewer than 200, else 30 |
+/// | `epochs` | 200 if rows are held out or there are fewer than 200, else 30 |
 /// | `weight_decay` | 0 |
 /// | `bias` | true |
 /// | `start` | 0 |
@@ -52,31 +52,31 @@ pub struct TrainingChoice {
     pub momentum: Option<f64>,
     /// η.
     pub learning_rate: Option<f64>,
-    /// How η falls.
+    /// The schedule of η.
     pub schedule: Schedule,
     /// Rows per step.
     pub batch: Option<usize>,
-    /// The most passes over the data.
+    /// The maximum number of passes over the data.
     pub epochs: Option<usize>,
     /// λ in λ‖W‖².
     pub weight_decay: Option<f64>,
     /// Whether every label has a bias.
     pub bias: Option<bool>,
-    /// The value all weights start at.
+    /// The initial value of all weights.
     pub start: Option<f32>,
-    /// Whether a step is along the mean or the sum of a batch's gradients.
+    /// Whether a step follows the mean or the sum of a batch's gradients.
     pub reduction: Option<Reduction>,
     /// Epochs without a better validation AUC before training stops.
     pub patience: Option<usize>,
 }
 
 impl TrainingChoice {
-    /// The part of this number of rows to hold out where none is asked for.
+    /// The fraction to hold out of this number of rows by default.
     pub(super) fn held_out(protocol: Option<Protocol>, rows: usize) -> Option<f64> {
         (protocol.is_none() && rows >= FEW_ROWS).then_some(HELD_OUT)
     }
 
-    /// The settings for this number of rows, with others held out for validation or without.
+    /// The settings for this number of rows; `validated` is whether other rows are held out for validation.
     ///
     /// # Errors
     /// When a value is out of range.
@@ -136,7 +136,7 @@ fn of_the_paper() -> TrainSettings {
     }
 }
 
-/// Few rows are cheap to pass over, and need as many steps as many rows do.
+/// The defaults for a number of rows. Few rows are cheap to pass over, but need as many steps as many rows do.
 fn by_the_rows(rows: usize, validated: bool) -> TrainSettings {
     let usual = TrainSettings::default();
     let epochs = if validated || rows < FEW_ROWS { EPOCHS } else { usual.epochs };

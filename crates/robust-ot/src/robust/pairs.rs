@@ -29,29 +29,30 @@ pub struct PairDistance {
     pub status: Status,
     /// Oracle calls.
     pub iterations: usize,
-    /// What was kept of size m × n.
+    /// Which arrays of size m × n were kept.
     pub storage: Storage,
-    /// Whether the CPU solved the pair; a device leaves pairs that take too many rounds or too many digits.
+    /// Whether the CPU solved the pair. A device leaves to the CPU pairs that need too many rounds or too many digits.
     pub on_cpu: bool,
 }
 
 /// Which distances to compute, and how accurately.
 #[derive(Debug, Clone, Copy)]
 pub struct PairSettings<'a> {
-    /// The measures that pairs are made of.
+    /// The measures that pairs refer to.
     pub measures: &'a [&'a Measure],
     /// The groups of their features.
     pub grouping: &'a Grouping,
     /// The metric set.
     pub set: &'a MetricSet,
-    /// λ_γ; 0 asks for exact plans.
+    /// λ_γ; 0 means exact plans.
     pub entropy: f64,
     /// When to stop.
     pub settings: &'a Settings,
 }
 
-/// Computes the distances of pairs in parallel, in their order: the same for any number of threads. `progress` receives
-/// the number of newly finished pairs. Once interrupted, the remaining pairs are [`Status::Interrupted`] without bounds.
+/// Computes the distances of pairs in parallel and returns them in order, the same for any number of threads. `progress`
+/// receives the number of newly finished pairs. Once interrupted, the remaining pairs are [`Status::Interrupted`] without
+/// bounds.
 ///
 /// ```
 /// use ndarray::array;
@@ -101,7 +102,7 @@ pub(super) fn solve_pair(
 }
 
 impl PairDistance {
-    /// A pair that an interrupt came before: its bounds say nothing.
+    /// A pair left unsolved by an interrupt; its bounds are infinite.
     fn unsolved() -> Self {
         Self {
             value: f64::INFINITY,

@@ -19,7 +19,7 @@ use crate::measure::Measure;
 use crate::metric::MetricSet;
 use crate::transport::EntropicOracle;
 
-/// How a solve runs, beside its [`Settings`].
+/// How a solve runs, in addition to its [`Settings`].
 ///
 /// ```
 /// use ndarray::array;
@@ -38,9 +38,9 @@ use crate::transport::EntropicOracle;
 pub struct SolveOptions<'a> {
     /// Once raised, the solve returns its current bounds.
     pub interrupt: Option<&'a Interrupt>,
-    /// Buffers that an earlier solve has left.
+    /// Buffers left by an earlier solve.
     pub workspace: Option<&'a mut Workspace>,
-    /// Another device for the plain entropic problems; it is not used without entropy.
+    /// Another device for the plain entropic problems; unused without entropy.
     pub device: Option<Box<dyn EntropicOracle>>,
 }
 
@@ -106,7 +106,7 @@ impl Problem {
         Ok(self)
     }
 
-    /// Solves; not converging is a [`Status`](crate::Status) of the solution.
+    /// Solves the problem. Failure to converge is a [`Status`](crate::Status) of the solution, not an error.
     ///
     /// # Errors
     /// When a setting is out of range or the metric is not representable.
@@ -114,7 +114,7 @@ impl Problem {
         self.solve_with(settings, SolveOptions::default())
     }
 
-    /// Solves with an interrupt, shared buffers or another device.
+    /// Solves the problem with an interrupt, shared buffers or another device.
     ///
     /// # Errors
     /// When a setting is out of range, the metric is not representable, or the device fails.

@@ -78,9 +78,9 @@ pub struct Settings {
     pub step_rule: StepRule,
     /// The relative gap at which a solve has converged.
     pub tol_gap_rel: f64,
-    /// The most oracle calls a solve makes.
+    /// The maximum number of oracle calls.
     pub max_iterations: usize,
-    /// The most bytes for arrays of size m × n; what does not fit is recomputed whenever it is needed.
+    /// The maximum number of bytes for arrays of size m × n; larger ones are recomputed whenever they are needed.
     pub memory: usize,
 }
 
@@ -98,14 +98,14 @@ impl Settings {
         self
     }
 
-    /// Sets the most iterations of a solve.
+    /// Sets the maximum number of oracle calls.
     #[must_use]
     pub fn with_max_iterations(mut self, max_iterations: usize) -> Self {
         self.max_iterations = max_iterations;
         self
     }
 
-    /// Sets the most bytes for anything of size m × n.
+    /// Sets the maximum number of bytes for arrays of size m × n.
     #[must_use]
     pub fn with_memory(mut self, memory: usize) -> Self {
         self.memory = memory;

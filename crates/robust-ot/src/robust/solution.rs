@@ -70,9 +70,9 @@ pub struct Solution {
     pub unregularized_value: f64,
     /// How the solve ended.
     pub status: Status,
-    /// Frank-Wolfe iterations.
+    /// The number of Frank-Wolfe iterations.
     pub iterations: usize,
-    /// Plain transport problems solved.
+    /// The number of plain transport problems solved.
     pub oracle_calls: usize,
     /// Which arrays of size m × n were kept.
     pub storage: Storage,
@@ -80,8 +80,8 @@ pub struct Solution {
     pub metric: Array2<f64>,
     /// V_γ, r × r.
     pub moment: Array2<f64>,
-    /// Dual variables of the last plain transport problem, source side. That problem's metric is the one before the last
-    /// step. With entropy, a point without weight has −∞.
+    /// Dual variables of the last plain transport problem, source side. That problem uses the metric before the last step.
+    /// With entropy, points without weight have −∞.
     pub source_potential: Array1<f64>,
     /// Dual variables of the last plain transport problem, target side.
     pub target_potential: Array1<f64>,
@@ -93,7 +93,7 @@ pub struct Solution {
     pub(super) maps: Arc<Displacements>,
 }
 
-/// The value, its bounds and how the solve ended, in a line.
+/// The bounds and how the solve ended, in one line.
 impl fmt::Display for Solution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { value, lower_bound, relative_gap, status, oracle_calls, .. } = self;

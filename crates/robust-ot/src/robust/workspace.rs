@@ -1,8 +1,8 @@
-//! Buffers that outlive a solve.
+//! Buffers shared between solves.
 
 use crate::transport::HeldKernel;
 
-/// Buffers of size m × n that consecutive solves share, so that only the largest of them allocates.
+/// Buffers of size m × n that consecutive solves share, so that a solve allocates only if it is larger than those before.
 ///
 /// ```
 /// use ndarray::array;
