@@ -86,7 +86,7 @@ def test_classifiers_agree() -> None:
     np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-3, atol=1e-5)
     with pytest.raises(ValueError, match="fw_iterations must be 1"):
         classifier(label_vectors=vectors, fw_iterations=3, device="cuda").fit(X, y)
-    with pytest.raises(ValueError, match="processor only"):
+    with pytest.raises(ValueError, match="only the CPU computes"):
         classifier("srw", label_vectors=vectors, device="cuda").fit(X, y)
 
 

@@ -257,3 +257,33 @@ fn pairs_that_do_not_fit_are_refused() {
         assert!(refused.unwrap_err().to_string().contains(told), "{told}");
     }
 }
+
+/// A device whose exponentials are out of range.
+#[derive(Debug)]
+struct OutOfRange;
+
+impl PairOracle for OutOfRange {
+    fn solve(&mut self, round: &PairRound<'_>) -> Result<PairAnswers> {
+        let count = round.slots.len();
+        let bad = |numbers: usize| vec![f64::NAN; numbers];
+        let (crosses, entropies) = (bad(round.metrics.len()), bad(count));
+        Ok(PairAnswers { crosses, entropies, duals: bad(count), sizes: bad(count) })
+    }
+}
+
+#[test]
+fn pairs_beyond_the_range_of_a_device_are_left_to_the_cpu() {
+    let measures = [measure(3, 2, 1), measure(4, 2, 2)];
+    let (all, settings) = (measures.each_ref(), Settings::default());
+    let corpus = Corpus::new(&all, &Grouping::none(2)).unwrap();
+    let set = MetricSet::P { k: 1 };
+    let grouping = corpus.grouping();
+    let wanted = PairSettings { measures: &all, grouping, set: &set, entropy: 0.1, settings: &settings };
+    let interrupt = Interrupt::default();
+    let found = solve_pairs_on(&mut OutOfRange, &corpus, &[(0, 1)], wanted, &interrupt, &|_| ()).unwrap();
+    let found = found[0].as_ref().unwrap();
+    let alone =
+        Problem::new(all[0], all[1], set).unwrap().with_entropy(0.1).unwrap().solve(&settings).unwrap();
+    assert!(found.on_cpu);
+    assert_eq!((found.value, found.lower_bound), (alone.value, alone.lower_bound));
+}

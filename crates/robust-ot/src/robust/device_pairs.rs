@@ -212,6 +212,10 @@ impl Pair<'_> {
         let metric = &self.descent.metric;
         let rounding = DUAL_ROUNDING * f64::EPSILON * round.sizes[at] + self.of_sums + frame.rounding(metric);
         let dual = round.duals[at] - rounding;
+        // Costs beyond the range of the device leave it without a plan; the CPU finds one.
+        if !(dual.is_finite() && of_plan.is_finite() && moment.iter().all(|v| v.is_finite())) {
+            return Ok(Some(Status::Stalled));
+        }
         let own_gap = inner(metric, &moment) + entropy * of_plan - dual;
         self.descent.take(Vertex::new(moment, of_plan, VertexPlan::Forgotten), Vec::new(), dual)?;
         self.tolerance = sharpened(self.tolerance, self.floor, own_gap, self.descent.outlook());
