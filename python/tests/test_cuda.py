@@ -23,8 +23,8 @@ def classifier(*arguments: Any, **keywords: Any) -> Any:
     return robust_ot.RobustOTClassifier(*arguments, **keywords)
 
 
-HAS_CARD = _has_card()
-card = pytest.mark.skipif(not HAS_CARD, reason="no CUDA device")
+HAS_GPU = _has_card()
+gpu = pytest.mark.skipif(not HAS_GPU, reason="no CUDA device")
 
 
 def clouds(seed: int, count: int = 60, dim: int = 6) -> tuple[Any, Any]:
@@ -48,7 +48,7 @@ def test_devices_have_names(device: str) -> None:
         classifier(device=device).fit(X, np.arange(len(X)) % 2)
 
 
-@pytest.mark.skipif(HAS_CARD, reason="a CUDA device is available")
+@pytest.mark.skipif(HAS_GPU, reason="a CUDA device is available")
 def test_a_card_that_is_not_there_is_an_error() -> None:
     X, Y = clouds(0)
     with pytest.raises(RuntimeError, match="cuda:0: "):
@@ -60,7 +60,7 @@ def test_a_card_that_is_not_there_is_an_error() -> None:
     assert robust_ot.distance(X, Y, entropy=0.1, device="auto").device == "cpu"
 
 
-@card
+@gpu
 def test_distances_agree() -> None:
     X, Y = clouds(1)
     here = robust_ot.distance(X, Y, entropy=0.2, device="cpu")
@@ -74,7 +74,7 @@ def test_distances_agree() -> None:
     np.testing.assert_allclose(matrices[0].matrix, matrices[1].matrix, rtol=2e-3, atol=1e-3)
 
 
-@card
+@gpu
 def test_classifiers_agree() -> None:
     rng = np.random.default_rng(2)
     y = rng.integers(4, size=300)
@@ -91,7 +91,7 @@ def test_classifiers_agree() -> None:
 
 
 torch = pytest.importorskip("torch")
-torch_card = pytest.mark.skipif(not (HAS_CARD and torch.cuda.is_available()), reason="no CUDA device for torch")
+torch_gpu = pytest.mark.skipif(not (HAS_GPU and torch.cuda.is_available()), reason="no CUDA device for torch")
 
 
 def batch(seed: int, several: bool, device: str) -> tuple[Any, Any, Any]:
@@ -105,7 +105,7 @@ def batch(seed: int, several: bool, device: str) -> tuple[Any, Any, Any]:
     return vectors, logits, torch.tensor(truth, device=device)
 
 
-@torch_card
+@torch_gpu
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("metric", ["p", "kl", "ds", "features", "w2", "p-power"])
 def test_losses_of_torch_agree(metric: Any, several: bool) -> None:
@@ -124,7 +124,7 @@ def test_losses_of_torch_agree(metric: Any, several: bool) -> None:
     np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-3, atol=1e-4 * scale)
 
 
-@torch_card
+@torch_gpu
 def test_losses_follow_the_stream_of_torch() -> None:
     from robust_ot.torch import RobustOTLoss
 
@@ -144,7 +144,7 @@ def test_losses_follow_the_stream_of_torch() -> None:
         assert abs(float(found) - wanted) < 1e-4
 
 
-@torch_card
+@torch_gpu
 def test_a_network_learns_under_autocast() -> None:
     from robust_ot.torch import RobustOTLoss
 
@@ -165,7 +165,7 @@ def test_a_network_learns_under_autocast() -> None:
     assert (network(X).argmax(dim=1) == target).float().mean() > 0.9
 
 
-@torch_card
+@torch_gpu
 def test_what_is_not_for_a_card_is_refused() -> None:
     from robust_ot.torch import RobustOTLoss
 

@@ -25,7 +25,7 @@ pub struct FitOptions {
 impl FitOptions {
     /// The settings, checked as far as they can be without data.
     pub fn read(&self, preparation: Preparation) -> Result<FitSettings, Failure> {
-        let protocol = self.training.protocol();
+        let protocol = self.training.protocol;
         let (loss, targets) = self.loss.read(&self.sets, protocol)?;
         let settings = FitSettings {
             loss,
@@ -53,7 +53,7 @@ impl FitOptions {
 
     /// The published settings to train with, if any.
     pub fn protocol(&self) -> Option<Protocol> {
-        self.training.protocol()
+        self.training.protocol
     }
 
     /// The device, and the precision of matrix products on a GPU.

@@ -1,82 +1,41 @@
 //! The options of the loss, and the library values they stand for.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use robust_ot::sets::MetricFamily;
 use robust_ot_learn::{Geometry, LossChoice, LossName, Protocol, TargetChoice};
 
 use crate::failure::Failure;
-use crate::metric_options::{MetricName, SetOptions};
+use crate::metric_options::{METRICS, SetOptions};
+use crate::parse::named;
 
-/// The losses by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LossOption {
-    /// Cross-entropy plus robust transport with the entry-wise norm ball: the default
-    Mix,
-    /// Cross-entropy
-    Ce,
-    /// Binary cross-entropy of each label separately
-    Bce,
-    /// W_P, --k
-    P,
-    /// The 2k-th power of p, --k
-    PPower,
-    /// W_KL, --lambda, --prior
-    Kl,
-    /// W_DS, --lambda, --prior
-    Ds,
-    /// W2²
-    W2,
-    /// Weights on individual features or groups, --lambda
-    Features,
-    /// Subspace robust, --k dimensions
-    Srw,
-    /// Schatten norm ball, --rho
-    Rkp,
-}
-
-impl From<LossOption> for LossName {
-    fn from(option: LossOption) -> Self {
-        match option {
-            LossOption::Mix => Self::Mix,
-            LossOption::Ce => Self::CrossEntropy,
-            LossOption::Bce => Self::BinaryCrossEntropy,
-            LossOption::P => Self::Transport(MetricFamily::P),
-            LossOption::PPower => Self::Transport(MetricFamily::PPower),
-            LossOption::Kl => Self::Transport(MetricFamily::Kl),
-            LossOption::Ds => Self::Transport(MetricFamily::Ds),
-            LossOption::W2 => Self::Transport(MetricFamily::W2),
-            LossOption::Features => Self::Transport(MetricFamily::Features),
-            LossOption::Srw => Self::Transport(MetricFamily::Srw),
-            LossOption::Rkp => Self::Transport(MetricFamily::Rkp),
-        }
-    }
-}
+/// The losses.
+const LOSSES: [(&str, &str); 11] = [
+    ("mix", "Cross-entropy plus robust transport with the entry-wise norm ball: the default"),
+    ("ce", "Cross-entropy"),
+    ("bce", "Binary cross-entropy of each label separately"),
+    ("p", "W_P, --k"),
+    ("p-power", "The 2k-th power of p, --k"),
+    ("kl", "W_KL, --lambda, --prior"),
+    ("ds", "W_DS, --lambda, --prior"),
+    ("w2", "W2²"),
+    ("features", "Weights on individual features or groups, --lambda"),
+    ("srw", "Subspace robust, --k dimensions"),
+    ("rkp", "Schatten norm ball, --rho"),
+];
 
 /// Which labels are close.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum GeometryOption {
-    /// --label-vectors, or one-hot
-    Names,
-    /// The mean features of the training rows with each label, relative to the mean of all rows
-    Rows,
-}
-
-impl From<GeometryOption> for Geometry {
-    fn from(option: GeometryOption) -> Self {
-        match option {
-            GeometryOption::Names => Self::Names,
-            GeometryOption::Rows => Self::Rows,
-        }
-    }
-}
+const GEOMETRIES: [(&str, &str); 2] = [
+    ("names", "--label-vectors, or one-hot"),
+    ("rows", "The mean features of the training rows with each label, relative to the mean of all rows"),
+];
 
 /// What is minimized.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Loss")]
 pub struct LossOptions {
     /// The loss; a metric's name means transport alone, unless --mix-ce is given [default: mix; p with --protocol]
-    #[arg(long, value_enum)]
-    loss: Option<LossOption>,
+    #[arg(long, value_parser = named::<LossName>(&LOSSES))]
+    loss: Option<LossName>,
     /// Weight of cross-entropy [default: 1 with mix, 0 with a metric's name]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     mix_ce: Option<f64>,
@@ -99,8 +58,8 @@ pub struct LossOptions {
     #[arg(long, value_name = "N")]
     group_seed: Option<u64>,
     /// What defines which labels are close in the loss; scores always use --label-vectors
-    #[arg(long, value_enum, default_value = "names")]
-    geometry: GeometryOption,
+    #[arg(long, value_parser = named::<Geometry>(&GEOMETRIES), default_value = "names")]
+    geometry: Geometry,
     /// Fraction of each true label's mass that moves to its neighbors in the targets of cross-entropy
     #[arg(long, value_name = "BETA", default_value_t = TargetChoice::default().transport, allow_negative_numbers = true)]
     target_transport: f64,
@@ -108,11 +67,11 @@ pub struct LossOptions {
     #[arg(long, value_name = "TAU", default_value_t = TargetChoice::default().temperature, allow_negative_numbers = true)]
     target_temperature: f64,
     /// Metric set whose costs decide where this mass moves
-    #[arg(long, value_enum, default_value = "w2")]
-    target_metric: MetricName,
+    #[arg(long, value_parser = named::<MetricFamily>(&METRICS), default_value = "w2")]
+    target_metric: MetricFamily,
     /// What defines which labels are neighbors [default: --geometry]
-    #[arg(long, value_enum)]
-    target_geometry: Option<GeometryOption>,
+    #[arg(long, value_parser = named::<Geometry>(&GEOMETRIES))]
+    target_geometry: Option<Geometry>,
     /// Fraction of the targets that is spread evenly over all labels
     #[arg(long, value_name = "X", default_value_t = TargetChoice::default().smoothing, allow_negative_numbers = true)]
     label_smoothing: f64,
@@ -128,12 +87,12 @@ impl LossOptions {
         let targets = TargetChoice {
             transport: self.target_transport,
             temperature: self.target_temperature,
-            metric: self.target_metric.into(),
-            geometry: self.target_geometry.map(Geometry::from),
+            metric: self.target_metric,
+            geometry: self.target_geometry,
             smoothing: self.label_smoothing,
         };
         let loss = LossChoice {
-            name: self.loss.map(LossName::from),
+            name: self.loss,
             mix_ce: self.mix_ce,
             mix_ot: self.mix_ot,
             groups: sets.groups,
@@ -143,7 +102,7 @@ impl LossOptions {
             oracle_entropy: self.oracle_entropy,
             frank_wolfe: self.fw_iterations,
             sinkhorn: self.sinkhorn_iterations,
-            geometry: self.geometry.into(),
+            geometry: self.geometry,
             ..LossChoice::default()
         };
         let name = loss.name_under(protocol);

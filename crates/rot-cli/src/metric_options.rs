@@ -2,49 +2,26 @@
 
 use std::path::Path;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use robust_ot::sets::{GroupingRule, MetricFamily, Prior, SetParameters};
 use robust_ot::{Error, Grouping, Measure, MetricSet, Problem};
 use robust_ot_learn::data::{read_groups, read_matrix};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
+use crate::parse::named;
 
-/// The metric sets by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum MetricName {
-    /// Squared 2-Wasserstein: the plain metric
-    W2,
-    /// Entry-wise norm ball (the paper's W_P), --k
-    P,
-    /// The 2k-th power of p: same plan, different scale, --k
-    PPower,
-    /// KL penalty to a prior (W_KL), --lambda, --prior
-    Kl,
-    /// Doubly stochastic metrics (W_DS), --lambda, --prior
-    Ds,
-    /// Weights on individual features or groups, --lambda
-    Features,
-    /// Subspace robust Wasserstein, --k dimensions
-    Srw,
-    /// Schatten norm ball, --rho
-    Rkp,
-}
-
-impl From<MetricName> for MetricFamily {
-    fn from(name: MetricName) -> Self {
-        match name {
-            MetricName::W2 => Self::W2,
-            MetricName::P => Self::P,
-            MetricName::PPower => Self::PPower,
-            MetricName::Kl => Self::Kl,
-            MetricName::Ds => Self::Ds,
-            MetricName::Features => Self::Features,
-            MetricName::Srw => Self::Srw,
-            MetricName::Rkp => Self::Rkp,
-        }
-    }
-}
+/// The families of metric sets.
+pub const METRICS: [(&str, &str); 8] = [
+    ("w2", "Squared 2-Wasserstein: the plain metric"),
+    ("p", "Entry-wise norm ball (the paper's W_P), --k"),
+    ("p-power", "The 2k-th power of p: same plan, different scale, --k"),
+    ("kl", "KL penalty to a prior (W_KL), --lambda, --prior"),
+    ("ds", "Doubly stochastic metrics (W_DS), --lambda, --prior"),
+    ("features", "Weights on individual features or groups, --lambda"),
+    ("srw", "Subspace robust Wasserstein, --k dimensions"),
+    ("rkp", "Schatten norm ball, --rho"),
+];
 
 /// The parameters of a set, and the groups it acts on.
 #[derive(Debug, Clone, Args)]
@@ -76,8 +53,8 @@ pub struct SetOptions {
 #[command(next_help_heading = "Metric")]
 pub struct MetricOptions {
     /// Family of metrics; the distance is taken under its worst member
-    #[arg(long, value_enum, default_value = "p")]
-    metric: MetricName,
+    #[arg(long, value_parser = named::<MetricFamily>(&METRICS), default_value = "p")]
+    metric: MetricFamily,
     #[command(flatten)]
     set: SetOptions,
     /// Seed of --grouping random
@@ -108,7 +85,7 @@ impl MetricOptions {
 
     /// Reads prior and grouping, and checks what can be checked without the points.
     pub fn read(&self) -> Result<Metric, Failure> {
-        let family = MetricFamily::from(self.metric);
+        let family = self.metric;
         self.set.note_prior(family.name(), [family]);
         let set = family.set(self.set.parameters_of([family])?)?;
         let (rule, groups) = (self.set.rule()?.unwrap_or_default(), self.set.groups);

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use robust_ot_cuda::{DeviceChoice, Precision};
 use robust_ot_learn::{Optimizer, Protocol, Reduction, Schedule, TrainingChoice};
 
-use crate::parse::parsed;
+use crate::parse::{named, parsed};
 
 /// The initial value of all weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -13,24 +13,17 @@ enum StartOption {
     Ones,
 }
 
-/// Published settings that replace the defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ProtocolOption {
-    /// The paper: SGD with learning rate 1 on the sum over batches of 150, 200 epochs, weights that start at one, no bias,
-    /// decay 0.0005, random groups, oracle entropy 0.2, the paper's formulas. Row scaling is not included: see --row-length
-    Paper,
-    /// The same with the formulas of the released code: p as its power, doubly stochastic rows that sum to 1/r
-    AuthorsCode,
-}
-
-impl From<ProtocolOption> for Protocol {
-    fn from(option: ProtocolOption) -> Self {
-        match option {
-            ProtocolOption::Paper => Self::Paper,
-            ProtocolOption::AuthorsCode => Self::AuthorsCode,
-        }
-    }
-}
+/// Whose settings replace the defaults.
+const PROTOCOLS: [(&str, &str); 2] = [
+    (
+        "paper",
+        "The paper: SGD with learning rate 1 on the sum over batches of 150, 200 epochs, weights that start at one, no bias, decay 0.0005, random groups, oracle entropy 0.2, the paper's formulas. Row scaling is not included: see --row-length",
+    ),
+    (
+        "authors-code",
+        "The same with the formulas of the released code: p as its power, doubly stochastic rows that sum to 1/r",
+    ),
+];
 
 /// How the loss is minimized.
 #[derive(Debug, Clone, Args)]
@@ -85,8 +78,8 @@ pub struct TrainingOptions {
     #[arg(long, default_value = "f32", value_parser = parsed::<Precision>)]
     pub precision: Precision,
     /// Train as in the paper; options given explicitly take precedence
-    #[arg(long, value_enum)]
-    protocol: Option<ProtocolOption>,
+    #[arg(long, value_parser = named::<Protocol>(&PROTOCOLS))]
+    pub protocol: Option<Protocol>,
 }
 
 impl TrainingOptions {
@@ -105,10 +98,5 @@ impl TrainingOptions {
             reduction: self.reduction,
             patience: self.patience,
         }
-    }
-
-    /// The published settings to train with, if any.
-    pub fn protocol(&self) -> Option<Protocol> {
-        self.protocol.map(Protocol::from)
     }
 }

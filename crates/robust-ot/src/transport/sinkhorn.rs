@@ -22,7 +22,7 @@ use crate::interrupt::Interrupt;
 use crate::kernels::Real;
 
 /// The largest λ, so that λ ln γ stays finite.
-const LARGEST_REGULARISATION: f64 = 1e200;
+const LARGEST_REGULARIZATION: f64 = 1e200;
 /// The largest ratio of costs to λ: beyond it, exponents have no digits left after the decimal point.
 const LARGEST_RATIO: f64 = 1e14;
 /// A regularization above this fraction of the range of the costs needs no ε-scaling.
@@ -103,7 +103,7 @@ impl<T: Real> Sinkhorn<T> {
     /// # Errors
     /// When a weight is negative or not finite, all are zero, the sums differ, or λ is not positive.
     pub fn new(a: &[f64], b: &[f64], regularization: f64) -> Result<Self> {
-        if !(regularization > 0.0 && regularization <= LARGEST_REGULARISATION) {
+        if !(regularization > 0.0 && regularization <= LARGEST_REGULARIZATION) {
             return Err(Error::parameter("entropy", "positive and at most 1e200", regularization));
         }
         if !Into::<f64>::into(T::nearest(1.0 / regularization)).is_finite() {
