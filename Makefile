@@ -120,4 +120,4 @@ release: package check-targets
 		$(ZIG) cargo-zigbuild build --release --locked --package rot-cli --target $$target.2.28 && \
 		cp target/$$target/release/rot target/dist/rot-$$target || exit 1; \
 	done
-	cd target/dist && sha256sum * | tee SHA256SUMS
+	cd target/dist && sha256sum * > ../SHA256SUMS && mv ../SHA256SUMS . && cat SHA256SUMS

@@ -399,6 +399,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             return np.asarray(self.classes_[best])
         probabilities = self.predict_proba(X)
         largest = probabilities.max(axis=1, keepdims=True) if self._model.softmax else 1.0
+        assert self.threshold_ is not None, "a model for several labels has a threshold"
         least = self.threshold_ * largest
         return np.asarray(probabilities >= least).astype(np.int64)
 
