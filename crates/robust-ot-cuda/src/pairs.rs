@@ -23,8 +23,8 @@ const MOST_SWEEPS: u32 = 500;
 ///
 /// ```
 /// use ndarray::array;
-/// use robust_ot::device::Corpus;
-/// use robust_ot::solve::{Interrupt, PairSettings, solve_pairs};
+/// use robust_ot::device::{Corpus, solve_pairs_on};
+/// use robust_ot::solve::{Interrupt, PairSettings};
 /// use robust_ot::{Grouping, Measure, MetricSet, Settings};
 /// use robust_ot_cuda::{Device, Pairs};
 ///
