@@ -453,6 +453,11 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         if self.prior is not None and not used & {"kl", "ds"}:
             warnings.warn(f"prior has no effect with {self.loss}; it belongs to kl and ds", UserWarning, stacklevel=3)
             keywords["prior"] = None
+        for name in ("prior", "grouping"):
+            value = keywords[name]
+            if value is not None and not isinstance(value, (str, os.PathLike)):
+                # Lists compare as a whole, which arrays do not.
+                keywords[name] = np.asarray(value).tolist()
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)

@@ -257,9 +257,9 @@ def test_bad_rows_are_named(digits, tags):
     model = RobustOTClassifier().partial_fit(X, y, classes=np.arange(10))
     with pytest.raises(ValueError, match="known classes, but one label is 10"):
         model.partial_fit(X, y + 2)
-    with pytest.raises(ValueError, match="target_geometry must be None or 'names' for partial_fit"):
+    with pytest.raises(ValueError, match="target_geometry must be names where rows arrive in parts"):
         RobustOTClassifier(target_geometry="rows", target_transport=0.1).partial_fit(X, y, classes=np.arange(10))
-    with pytest.raises(ValueError, match="geometry must be 'names' for partial_fit"):
+    with pytest.raises(ValueError, match="geometry must be names where rows arrive in parts"):
         RobustOTClassifier(geometry="rows").partial_fit(X, y, classes=np.arange(10))
     with pytest.raises(ValueError, match="must be a robust-ot model"):
         RobustOTClassifier.load(__file__)
@@ -278,8 +278,11 @@ def test_partial_fit_goes_on_from_fit_and_from_a_file(digits, tmp_path):
 def test_partial_fit_does_not_go_on_from_standardized_weights(digits, tmp_path):
     X, _, y, _ = digits
     RobustOTClassifier(standardize=True, epochs=2).fit(X, y).save(tmp_path / "m.safetensors")
+    loaded = RobustOTClassifier.load(tmp_path / "m.safetensors")
+    with pytest.raises(ValueError, match="standardize must be off where rows arrive in parts, but is on"):
+        loaded.partial_fit(X, y)
     with pytest.raises(ValueError, match="the model must be without standardization"):
-        RobustOTClassifier.load(tmp_path / "m.safetensors").partial_fit(X, y)
+        loaded.set_params(standardize=False).partial_fit(X, y)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -384,8 +387,19 @@ def test_files_and_arrays_where_they_do_not_belong(digits):
         RobustOTClassifier("kl", prior="/nowhere").fit(X, y)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         RobustOTClassifier(grouping="/nowhere").fit(X, y)
-    with pytest.raises(ValueError, match="prior must be one of eye, ones or a path, but is a ndarray"):
-        RobustOTClassifier("kl", prior=np.eye(10)).fit(X, y)
+    with pytest.raises(ValueError, match="prior must be"):
+        RobustOTClassifier("kl", prior=np.eye(3)).fit(X, y)
+    with pytest.raises(ValueError, match="grouping must be whole numbers"):
+        RobustOTClassifier(grouping=[0.5] * 10).fit(X, y)
+    same = [RobustOTClassifier("kl", prior=prior, epochs=1).fit(X, y).coef_ for prior in ("eye", np.eye(10))]
+    np.testing.assert_array_equal(*same)
+    groups = [{"groups": 5}, {"grouping": np.repeat(range(5), 2)}]
+    same = [RobustOTClassifier(epochs=1, **keywords).fit(X, y).coef_ for keywords in groups]
+    np.testing.assert_array_equal(*same)
+    by_parts = RobustOTClassifier(grouping=np.repeat(range(5), 2))
+    for _ in range(2):
+        by_parts.partial_fit(X, y, classes=range(10))
+    assert by_parts.n_iter_ == 2
     with pytest.warns(UserWarning, match="prior has no effect with mix"):
         RobustOTClassifier(prior="ones", epochs=1).fit(X, y)
     huge = RobustOTClassifier(label_vectors=vectors_of_digits() * 1e200, epochs=2).fit(X, y)

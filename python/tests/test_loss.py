@@ -78,7 +78,7 @@ def test_truths_come_in_many_forms(rng):
     ("y", "message"),
     [
         ([0, 1], r"predictions must be 2 × 6"),
-        ([0, 1, 6, 0, 0], "y: a sample must have labels below 6, but in row 3 one is 6"),
+        ([0, 1, 6, 0, 0], "targets: a sample must have labels below 6, but in row 3 one is 6"),
         ([0, 1, -1, 0, 0], "from 0 on, but one is negative"),
         ([[0], [1], [], [2], [3]], "at least one label, but in row 3 it has none"),
         ([[0, 0], [1], [2], [2], [3]], "each label once"),
