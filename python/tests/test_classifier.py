@@ -429,6 +429,14 @@ def test_a_loaded_model_has_the_parameters_it_was_trained_with(digits, tmp_path)
     model.save(tmp_path / "model.safetensors")
     loaded = RobustOTClassifier.load(tmp_path / "model.safetensors")
     found = loaded.get_params()
-    assert {name: found[name] for name in asked if name != "groups"} == {k: v for k, v in asked.items() if k != "groups"}
-    assert found["grouping"].tolist() == [0] * 5 + [1] * 5
+    assert {name: found[name] for name in asked} == asked
     np.testing.assert_array_equal(loaded.set_params(validation=0.0).fit(X, y).coef_, model.coef_)
+
+
+def test_a_loaded_model_can_be_fitted_to_other_classes(digits, tmp_path):
+    X, _, y, _ = digits
+    RobustOTClassifier(epochs=1).fit(X, y).save(tmp_path / "model.safetensors")
+    few = RobustOTClassifier.load(tmp_path / "model.safetensors").fit(X, y % 3)
+    assert few.coef_.shape[0] == 3
+    RobustOTClassifier(epochs=1, grouping=[0, 1] * 5).fit(X, y).save(tmp_path / "model.safetensors")
+    assert RobustOTClassifier.load(tmp_path / "model.safetensors").grouping.tolist() == [0, 1] * 5

@@ -3,10 +3,10 @@
 use numpy::ToPyArray;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use robust_ot::MetricSet;
 use robust_ot::loss::LossSettings;
-use robust_ot::sets::Prior;
-use robust_ot_learn::{About, Model, Optimizer, TrainSettings};
+use robust_ot::sets::{MetricFamily, Prior};
+use robust_ot::{Grouping, MetricSet};
+use robust_ot_learn::{About, LossChoice, Model, Optimizer, TrainSettings};
 
 /// The keywords, without settings that the model does not record or that have no keyword.
 pub fn model_keywords<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {
@@ -48,7 +48,9 @@ fn transport(keywords: &Bound<'_, PyDict>, about: &About, robust: &LossSettings)
     keywords.set_item("oracle_entropy", robust.oracle_entropy)?;
     keywords.set_item("fw_iterations", robust.frank_wolfe)?;
     keywords.set_item("sinkhorn_iterations", robust.sinkhorn)?;
-    keywords.set_item("grouping", about.groups.as_ref().map(|groups| groups.to_pyarray(keywords.py())))?;
+    if let Some(assignment) = &about.groups {
+        grouping(keywords, assignment, robust.set.family())?;
+    }
     match &robust.set {
         MetricSet::P { k } | MetricSet::PPower { k } => keywords.set_item("k", k),
         MetricSet::Srw { k } => keywords.set_item("k", k),
@@ -64,6 +66,17 @@ fn transport(keywords: &Bound<'_, PyDict>, about: &About, robust: &LossSettings)
         }
         _ => Ok(()),
     }
+}
+
+/// Neighboring features in groups need only their number, and the usual number not even that.
+fn grouping(keywords: &Bound<'_, PyDict>, assignment: &[usize], family: MetricFamily) -> PyResult<()> {
+    let dim = assignment.len();
+    let groups = assignment.iter().max().map_or(0, |largest| largest + 1);
+    if Grouping::contiguous(dim, groups).is_ok_and(|found| found.assignment() == assignment) {
+        let usual = LossChoice::default_groups(family, dim).unwrap_or(dim);
+        return if groups == usual { Ok(()) } else { keywords.set_item("groups", groups) };
+    }
+    keywords.set_item("grouping", assignment.to_pyarray(keywords.py()))
 }
 
 fn training(keywords: &Bound<'_, PyDict>, training: &TrainSettings) -> PyResult<()> {
