@@ -173,10 +173,10 @@ fn solve_some(
             let slot = pair.slot;
             match status {
                 Ok(None) => active.push(pair),
-                // Around the center of all measures the pair has run out of digits; around its own center it has more.
-                Ok(Some(Status::Stalled)) => stalled.push(slot),
+                // Around the center of all measures the pair has run out of digits or of range; around its own center it has
+                // more. An error of the pair itself comes up there again.
+                Ok(Some(Status::Stalled)) | Err(_) => stalled.push(slot),
                 Ok(Some(status)) => found[slot] = Some(Ok(pair.distance(status))),
-                Err(error) => found[slot] = Some(Err(error)),
             }
             done += usize::from(found[slot].is_some());
         }
