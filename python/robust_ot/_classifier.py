@@ -37,6 +37,10 @@ _KEYWORDS = (
     "target_metric",
     "target_geometry",
     "label_smoothing",
+    "label_prior",
+    "prior_temperature",
+    "prior_free",
+    "l2",
     "standardize",
     "row_length",
     "optimizer",
@@ -59,15 +63,18 @@ METRIC_ROWS = 50
 class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, unused-ignore]
     r"""A linear model trained with robust optimal transport between its predictions and the true labels.
 
-    Predictions are softmax(X W + b). The default loss is cross-entropy + 5 · W_P, where W_P is the robust distance from a
-    prediction to its true labels with the label vectors as points, so that mistakes become near misses. The parameters are
-    the options of ``rot train``, and the model files are its files: :meth:`save` writes what ``rot predict`` reads, and
-    :meth:`load` reads what ``rot train`` writes.
+    By default, held-out rows choose the loss, the scaling of the features, a prior by which near labels share weights, and
+    the strength of L2; then the penalized loss of all rows is minimized to its optimum. With ``loss='mix'``, cross-entropy
+    + 5 · W_P is minimized in stochastic steps, where W_P is the robust distance from a prediction to its true labels with
+    the label vectors as points, so that mistakes become near misses. The parameters are the options of ``rot train``, and
+    the model files are its files: :meth:`save` writes what ``rot predict`` reads, and :meth:`load` reads what ``rot train``
+    writes.
 
     Parameters
     ----------
-    loss : {'mix', 'ce', 'bce', 'p', 'p-power', 'kl', 'ds', 'w2', 'features', 'srw', 'rkp'}
-        The loss. The name of a metric set trains with transport alone unless ``mix_ce`` is given.
+    loss : {'auto', 'ce', 'bce', 'square', 'mix', 'p', 'p-power', 'kl', 'ds', 'w2', 'features', 'srw', 'rkp'}
+        The loss; ``auto`` chooses among ``ce``, ``bce`` and ``square`` on held-out rows, or is ``mix`` with ``adam`` and
+        ``sgd``. The name of a metric set trains with transport alone unless ``mix_ce`` is given.
     label_vectors : array-like of shape (L, d), mapping, path, optional
         The geometry of the labels: one row per label in the order of ``classes_``, a mapping from name to vector, or a file
         of word vectors. One-hot vectors by default.
@@ -91,13 +98,25 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         How much of each true label's mass moves to nearby labels in the cross-entropy targets, how far, and by which metric.
     label_smoothing : float
         Fraction of the target mass that is spread evenly over all labels.
-    standardize : bool
-        Scale features to mean 0 and variance 1, as part of the model; sparse features are scaled but not centered.
-    row_length : float, optional
-        Scale every row to this length, as part of the model, after ``standardize``; rows of zeros stay as they are. With
-        ``sgd`` the step size is proportional to the row length, so choose it together with ``lr``.
-    optimizer : {'adam', 'sgd'}
-        Rule that turns gradients into steps.
+    label_prior : {'auto', 'none', 'names', 'rows', 'both'}
+        What defines which labels share weights: ``label_vectors``, the mean training rows of the labels, or the mean of
+        both kernels; ``auto`` chooses on held-out rows. With ``lbfgs`` only.
+    prior_temperature, prior_free : float, optional
+        τ and η of the kernel (exp(-C/τ) + η I) / (1 + η) between labels, the covariance of the prior; chosen on held-out
+        rows by default.
+    l2 : float or 'auto'
+        λ of the penalty λ/2 tr(W K⁻¹ Wᵀ), added to the summed losses of all rows; ``auto`` chooses on held-out rows. With
+        ``lbfgs`` only.
+    standardize : bool or 'auto'
+        Scale features to mean 0 and variance 1, as part of the model; sparse features are scaled but not centered. ``auto``
+        decides on held-out rows with ``lbfgs``, and is False with ``adam`` and ``sgd``.
+    row_length : float, None or 'auto'
+        Scale every row to this length, as part of the model, after ``standardize``; rows of zeros stay as they are. ``auto``
+        chooses between 1 and None on held-out rows with ``lbfgs``, and is None with ``adam`` and ``sgd``. With ``sgd`` the
+        step size is proportional to the row length, so choose it together with ``lr``.
+    optimizer : {'auto', 'lbfgs', 'adam', 'sgd'}
+        ``lbfgs`` minimizes over all rows at once; ``adam`` and ``sgd`` take steps over batches. ``auto`` is ``lbfgs`` for
+        ``ce``, ``bce`` and ``square``, and ``adam`` for losses with transport or if a parameter of its steps is given.
     momentum : float, optional
         Momentum of ``sgd``.
     lr : float, optional
@@ -109,13 +128,14 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     epochs : int, optional
         Maximum number of passes over the data; by default 200 if rows are held out or there are fewer than 200 rows, and 30
         otherwise.
-    weight_decay : float
-        λ in λ‖W‖².
+    weight_decay : float, optional
+        λ in λ‖W‖², added once per batch; 0 by default. With ``adam`` and ``sgd`` only.
     bias : bool
         Whether to learn a bias for every label.
     validation : float, optional
-        Fraction of the rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are kept. By default
-        0.1 if there are at least 200 rows.
+        Fraction of the rows to hold out, 0 for none. With ``lbfgs`` they choose what is ``auto``, and the model learns from
+        all rows in the end; by default every row is held out in turn if there are few, else 0.2. With ``adam`` and ``sgd``
+        they choose the epoch; by default 0.1 if there are at least 200 rows.
     patience : int, optional
         Epochs without a better AUC on the held-out rows before training stops; 20 by default.
     device : {'auto', 'cpu', 'cuda', 'cuda:N'}
@@ -127,10 +147,13 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Seed of the order of rows, of the held-out rows and of random groups. The same seed gives the same model, bit for
         bit, for any number of threads.
     verbose : bool
-        Whether to print one line per epoch.
+        Whether to print one line per candidate, iteration or epoch.
 
     Attributes
     ----------
+    tried_ : list of dict
+        The candidates that were compared on held-out rows: ``loss``, ``columns``, ``row_length``, ``prior``, ``l2`` and their
+        scores ``auc``, ``map`` and ``precision_at_1``; empty with ``adam`` and ``sgd``.
     classes_ : ndarray of shape (L,)
         The classes, or the columns of y if it is a 0/1 matrix.
     coef_ : ndarray of shape (L, d)
@@ -138,7 +161,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     intercept_ : ndarray of shape (L,)
         Biases.
     n_iter_ : int
-        Number of epochs run.
+        Number of epochs or iterations run.
     history_ : list of dict
         ``epoch``, ``loss``, ``seconds`` and ``validation_auc`` of every epoch.
     metric_ : ndarray of shape (r, r) or None
@@ -157,14 +180,14 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     >>> y = rng.integers(3, size=300)
     >>> X = rng.normal(size=(300, 5)) + 2 * np.eye(3, 5)[y]
     >>> vectors = {"0": [1.0, 0.0], "1": [0.9, 0.4], "2": [-1.0, 0.0]}
-    >>> model = RobustOTClassifier(label_vectors=vectors, lr=0.02).fit(X, y)
+    >>> model = RobustOTClassifier(label_vectors=vectors).fit(X, y)
     >>> bool(model.score(X, y) > 0.75)
     True
     """
 
     def __init__(
         self,
-        loss: str = "mix",
+        loss: str = "auto",
         *,
         label_vectors: ArrayLike | Mapping[str, ArrayLike] | str | os.PathLike[str] | None = None,
         mix_ce: float | None = None,
@@ -185,15 +208,19 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         target_metric: str = "w2",
         target_geometry: str | None = None,
         label_smoothing: float = 0.0,
-        standardize: bool = False,
-        row_length: float | None = None,
-        optimizer: str = "adam",
+        label_prior: str = "auto",
+        prior_temperature: float | None = None,
+        prior_free: float | None = None,
+        l2: float | str = "auto",
+        standardize: bool | str = "auto",
+        row_length: float | str | None = "auto",
+        optimizer: str = "auto",
         momentum: float | None = None,
         lr: float | None = None,
         schedule: str = "constant",
         batch: int | None = None,
         epochs: int | None = None,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
         bias: bool = True,
         validation: float | None = None,
         patience: int | None = None,
@@ -222,6 +249,10 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.target_metric = target_metric
         self.target_geometry = target_geometry
         self.label_smoothing = label_smoothing
+        self.label_prior = label_prior
+        self.prior_temperature = prior_temperature
+        self.prior_free = prior_free
+        self.l2 = l2
         self.standardize = standardize
         self.row_length = row_length
         self.optimizer = optimizer
@@ -279,6 +310,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             unit_vectors(self.label_vectors, labels.names),
             self._keywords(),
             self._on_epoch(),
+            self._on_candidate(),
             labels.kind,
         )
         for note in notes:
@@ -448,6 +480,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
 
     def _keywords(self) -> dict[str, Any]:
         keywords = {name: getattr(self, name) for name in _KEYWORDS}
+        keywords["row_length"] = "none" if self.row_length is None else self.row_length
         keywords["groups"] = None if isinstance(self.groups, str) and self.groups == "auto" else self.groups
         used = {self.loss} | ({self.target_metric} if self.target_transport else set())
         if self.prior is not None and not used & {"kl", "ds"}:
@@ -467,9 +500,20 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         if not self.verbose:
             return None
 
-        def tell(epoch: int, epochs: int, loss: float, auc: float | None) -> None:
+        def tell(epoch: int, epochs: int | None, loss: float, auc: float | None) -> None:
             validation = "" if auc is None else f", validation AUC {auc:.4f}"
-            print(f"epoch {epoch} of {epochs}: loss {loss:.6f}{validation}")
+            what = f"iteration {epoch}" if epochs is None else f"epoch {epoch} of {epochs}"
+            print(f"{what}: loss {loss:.6f}{validation}")
+
+        return tell
+
+    def _on_candidate(self) -> Any:
+        if not self.verbose:
+            return None
+
+        def tell(loss: str, prior: str, l2: float, scores: tuple[float, float, float]) -> None:
+            auc, precision, top = scores
+            print(f"{loss}, prior {prior}, L2 {l2:.3e}: AUC {auc:.4f}, mAP {precision:.4f}, P@1 {top:.4f}")
 
         return tell
 
@@ -484,6 +528,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.n_iter_ = len(history)
         self.metric_ = metric
         self.threshold_ = model.threshold
+        self.tried_ = json.loads(model.about).get("tried", [])
 
     def _checked(self, X: Any) -> Any:
         return _rows(validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False))

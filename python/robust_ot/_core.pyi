@@ -69,7 +69,8 @@ def fit(
     label_names: Sequence[str],
     label_vectors: Any,
     keywords: dict[str, Any],
-    on_epoch: Callable[[int, int, float, float | None], None] | None,
+    on_epoch: Callable[[int, int | None, float, float | None], None] | None,
+    on_candidate: Callable[[str, str, float, tuple[float, float, float]], None] | None,
     kind: tuple[str, bool],
 ) -> tuple[Model, list[dict[str, float]], list[str]]: ...
 def training_schedule(keywords: dict[str, Any], rows: int) -> tuple[int, int]: ...

@@ -57,6 +57,16 @@ impl Work {
 }
 
 impl DeviceChoice {
+    /// Whether the CPU is a device of this choice.
+    ///
+    /// ```
+    /// use robust_ot_cuda::DeviceChoice;
+    /// assert!(DeviceChoice::Auto.may_be_cpu() && !DeviceChoice::Cuda(0).may_be_cpu());
+    /// ```
+    pub fn may_be_cpu(self) -> bool {
+        !matches!(self, Self::Cuda(_))
+    }
+
     /// Opens the GPU to use for this much work; `None` means the CPU. `unfit` is the reason that a GPU cannot do the work,
     /// if there is one. Compiled kernels are kept in the cache folder, if one is given.
     ///

@@ -31,9 +31,13 @@ mod checkpoint;
 pub mod data;
 mod dataset;
 mod engine;
+mod extension;
 mod fingerprint;
 mod fit;
+mod full_batch;
 mod gradient;
+mod label_groups;
+mod label_kernel;
 mod label_means;
 mod label_transport;
 mod learner;
@@ -44,9 +48,11 @@ mod model_file;
 mod objective;
 mod optimizer;
 mod preprocessing;
+mod reliability;
 mod row_length;
 pub mod score;
 mod scores;
+mod selection;
 mod settings;
 mod slopes;
 mod soft_targets;
@@ -60,11 +66,14 @@ mod trainer;
 
 pub use self::dataset::{Dataset, sample_per_class};
 pub use self::engine::{Engine, EpochWork};
+pub use self::extension::Extension;
 pub use self::fit::{
-    Columns, FitRun, FitSettings, Fitted, Geometry, LossChoice, LossName, Preparation, Protocol, Samples,
-    StreamingFit, TargetChoice, TrainingChoice, zero_rows_note,
+    Columns, FitEvent, FitRun, FitSettings, Fitted, FullFit, Geometry, LossChoice, LossName, Method,
+    Preparation, PriorChoice, Protocol, Samples, StreamingFit, TargetChoice, TrainingChoice, zero_rows_note,
 };
 pub use self::gradient::Gradient;
+pub use self::label_groups::{LabelGroup, label_groups};
+pub use self::label_kernel::{Prior, PriorGeometry};
 pub use self::label_means::label_means;
 pub use self::label_transport::{LabelTransport, mean_metric};
 pub use self::learner::Learner;
@@ -73,8 +82,10 @@ pub use self::model::{About, Model};
 pub use self::objective::{Objective, Output};
 pub use self::optimizer::{Optimizer, Parameters, Schedule, Step};
 pub use self::preprocessing::Preprocessing;
+pub use self::reliability::{Reliability, calibration_error, reliability};
 pub use self::row_length::RowLength;
 pub use self::scores::Scores;
+pub use self::selection::{Calibration, Tried};
 pub use self::settings::{Reduction, TrainSettings};
 pub use self::soft_targets::SoftTargets;
 pub use self::standardization::Standardization;

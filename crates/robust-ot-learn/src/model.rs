@@ -9,10 +9,13 @@ use robust_ot::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::data::Features;
+use crate::extension::Extension;
+use crate::label_kernel::Prior;
 use crate::linear;
 use crate::objective::Output;
 use crate::preprocessing::Preprocessing;
 use crate::scores::Scores;
+use crate::selection::{Calibration, Tried};
 use crate::settings::TrainSettings;
 
 /// h = softmax (or sigmoid) of X W + b.
@@ -79,6 +82,27 @@ pub struct About {
     pub target_metric: String,
     /// The fraction of the targets that is uniform.
     pub label_smoothing: f64,
+    /// The prior on the weights, for fits over all rows at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior: Option<Prior>,
+    /// λ of the prior.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l2: Option<f64>,
+    /// ½‖∇f‖² / |f| of the penalized loss f where the iterations ended, an estimate of how far it is above its minimum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<f64>,
+    /// How logits became odds; the weights and biases include it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
+    /// Every candidate that was tried on held-out rows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
+    /// Number of training rows with each label; empty if they were not counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub label_rows: Vec<usize>,
+    /// How labels without rows get their weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extension: Option<Extension>,
     /// The optimizer and all other training settings.
     pub training: Option<TrainSettings>,
     /// Number of epochs run.

@@ -1,5 +1,5 @@
 //! The training objective: $\alpha_{ce}\,\mathrm{CE}(\mu, h) + \alpha_{ot}\,W(h, \hat y)$, where $h$ is the softmax of the
-//! logits, or binary cross-entropy of each label separately.
+//! logits; binary cross-entropy of each label separately; or half the squared error of the logits themselves.
 
 use ndarray::Array2;
 use rayon::prelude::*;
@@ -61,12 +61,23 @@ impl Output {
 #[derive(Debug, Clone)]
 pub struct Objective {
     labels: usize,
-    output: Output,
+    base: Base,
     /// α_ce, the weight of cross-entropy.
     cross_entropy: f32,
     /// α_ot, and W.
     transport: Option<(f32, RobustLoss<f32>)>,
     soft: SoftTargets,
+}
+
+/// The loss of a row's logits z with targets t.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Base {
+    /// Functions of the softmax.
+    Softmax,
+    /// Σ ln(1 + e^z) − t z.
+    Binary,
+    /// ½ Σ (z − t)².
+    Square,
 }
 
 /// Buffers reused from batch to batch.
@@ -81,12 +92,23 @@ impl Objective {
     /// Cross-entropy with a softmax.
     pub fn cross_entropy(labels: usize) -> Self {
         let soft = SoftTargets::hard();
-        Self { labels, output: Output::Softmax, cross_entropy: 1.0, transport: None, soft }
+        Self { labels, base: Base::Softmax, cross_entropy: 1.0, transport: None, soft }
     }
 
     /// Binary cross-entropy, summed over labels, with a sigmoid.
     pub fn binary(labels: usize) -> Self {
-        Self { output: Output::Sigmoid, ..Self::cross_entropy(labels) }
+        Self { base: Base::Binary, ..Self::cross_entropy(labels) }
+    }
+
+    /// ½ Σ (z − t)² over labels, with t = 1 for true labels and 0 for others. Its logits are no logarithms of odds until
+    /// they are calibrated.
+    ///
+    /// ```
+    /// use robust_ot_learn::{Objective, Output};
+    /// assert_eq!(Objective::square(3).output(), Output::Sigmoid);
+    /// ```
+    pub fn square(labels: usize) -> Self {
+        Self { base: Base::Square, ..Self::cross_entropy(labels) }
     }
 
     /// α_ce · cross-entropy + α_ot · W.
@@ -120,7 +142,15 @@ impl Objective {
 
     /// How its logits become probabilities.
     pub fn output(&self) -> Output {
-        self.output
+        match self.base {
+            Base::Softmax => Output::Softmax,
+            Base::Binary | Base::Square => Output::Sigmoid,
+        }
+    }
+
+    /// Whether it is the squared error.
+    pub fn is_square(&self) -> bool {
+        self.base == Base::Square
     }
 
     /// α_ce, the weight of cross-entropy.
@@ -142,7 +172,7 @@ impl Objective {
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let mut found = Fingerprint::default();
         let SoftTargets { moved, smoothing, table } = &self.soft;
-        found.add_text(&format!("{:?} {} {moved} {smoothing}", self.output, self.cross_entropy));
+        found.add_text(&format!("{:?} {} {moved} {smoothing}", self.base, self.cross_entropy));
         if let Some((weight, robust)) = &self.transport {
             // Not Debug, which abbreviates large priors.
             let settings = serde_json::to_string(robust.settings()).unwrap_or_default();
@@ -161,8 +191,8 @@ impl Objective {
         workspace: &mut ObjectiveWorkspace,
     ) -> Result<f64> {
         workspace.losses.resize(targets.rows(), 0.0);
-        if self.output == Output::Sigmoid {
-            self.binary_rows(logits, targets, &mut workspace.losses);
+        if self.base != Base::Softmax {
+            self.separate_rows(logits, targets, &mut workspace.losses);
             return Ok(workspace.losses.iter().sum());
         }
         if workspace.log_predictions.dim() == logits.dim() {
@@ -239,24 +269,55 @@ impl Objective {
         -sum
     }
 
-    /// The loss Σ ln(1 + e^z) − t z, with t = min(1, n_y μ), and its gradient σ(z) − t.
-    fn binary_rows(&self, logits: &mut Array2<f32>, targets: &Targets, losses: &mut [f64]) {
+    /// The losses of labels that do not share probability, with t = min(1, n_y μ): Σ ln(1 + e^z) − t z with the gradient
+    /// σ(z) − t, or ½ Σ (z − t)² with z − t.
+    fn separate_rows(&self, logits: &mut Array2<f32>, targets: &Targets, losses: &mut [f64]) {
         let rows = flat_mut(logits).par_chunks_mut(self.labels).zip(losses.par_iter_mut()).enumerate();
         rows.for_each_init(
-            || vec![0.0; self.labels],
-            |target, (row, (logits, loss))| {
-                let truth = targets.row(row);
-                target.fill(0.0);
-                self.soft.add_to(target, truth, truth.len() as f32);
-                *loss = 0.0;
-                for (z, t) in logits.iter_mut().zip(target) {
-                    let (x, t) = (f64::from(*z), f64::from(t.min(1.0)));
-                    let power = (-x.abs()).exp();
-                    *loss += x.max(0.0) + power.ln_1p() - t * x;
-                    let probability = if x >= 0.0 { 1.0 / (1.0 + power) } else { power / (1.0 + power) };
-                    *z = (probability - t) as f32;
-                }
+            || (vec![0.0; self.labels], vec![0.0; self.labels]),
+            |(target, powers), (row, (logits, loss))| {
+                self.write_target(targets.row(row), target);
+                *loss = match self.base {
+                    Base::Square => square(logits, target),
+                    _ => binary(logits, target, powers),
+                };
             },
         );
     }
+
+    /// t = min(1, n_y μ) for one row.
+    pub(super) fn write_target(&self, truth: &[usize], target: &mut [f32]) {
+        target.fill(0.0);
+        self.soft.add_to(target, truth, truth.len() as f32);
+        target.iter_mut().for_each(|t| *t = t.min(1.0));
+    }
+}
+
+/// Σ ln(1 + e^z) − t z = Σ max(z, 0) − t z + ln Π (1 + e^−|z|), which takes one logarithm per block of factors instead of
+/// one per label. The logits become their derivatives; `powers` is a buffer.
+fn binary(logits: &mut [f32], target: &[f32], powers: &mut [f32]) -> f64 {
+    /// Each factor is at most 2, so the product of this many is finite.
+    const FACTORS: usize = 512;
+    powers.iter_mut().zip(&*logits).for_each(|(power, z)| *power = -z.abs());
+    f32::exp_shifted(powers, 0.0);
+    let mut loss = 0.0;
+    for ((logits, target), powers) in
+        logits.chunks_mut(FACTORS).zip(target.chunks(FACTORS)).zip(powers.chunks(FACTORS))
+    {
+        let (mut product, mut linear) = (1.0, 0.0);
+        for ((z, t), power) in logits.iter_mut().zip(target).zip(powers) {
+            product *= 1.0 + f64::from(*power);
+            linear += f64::from(z.max(0.0)) - f64::from(*t) * f64::from(*z);
+            let other = power / (1.0 + power);
+            *z = if *z >= 0.0 { (1.0 - t) - other } else { other - t };
+        }
+        loss += product.ln() + linear;
+    }
+    loss
+}
+
+/// ½ Σ (z − t)²; the logits become their derivatives.
+fn square(logits: &mut [f32], target: &[f32]) -> f64 {
+    logits.iter_mut().zip(target).for_each(|(z, t)| *z -= t);
+    0.5 * f32::dot(logits, logits)
 }

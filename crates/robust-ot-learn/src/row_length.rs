@@ -29,6 +29,9 @@ use crate::data::Features;
 pub struct RowLength(f64);
 
 impl RowLength {
+    /// Rows of length one.
+    pub(crate) const ONE: Self = Self(1.0);
+
     /// Checks a length.
     ///
     /// ```

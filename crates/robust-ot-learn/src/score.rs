@@ -40,20 +40,7 @@ pub struct Ranking {
 /// # Errors
 /// When shapes differ or a score is not finite.
 pub fn rank(scores: ArrayView2<f64>, truth: &Targets) -> Result<Ranking> {
-    check(scores, truth)?;
-    let mut positive = vec![Vec::new(); truth.labels()];
-    for row in 0..truth.rows() {
-        truth.row(row).iter().for_each(|&label| positive[label].push(row));
-    }
-    let rows = truth.rows();
-    let found: Vec<Option<(f64, f64)>> = positive
-        .par_iter()
-        .enumerate()
-        .map_init(Vec::new, |order, (label, positive)| {
-            let possible = !positive.is_empty() && positive.len() < rows;
-            possible.then(|| rank_one(scores.column(label), positive, order))
-        })
-        .collect();
+    let found = rank_each(scores, truth)?;
     let counted = found.iter().flatten().count();
     let mean = |pick: fn(&(f64, f64)) -> f64| found.iter().flatten().map(pick).sum::<f64>() / counted as f64;
     Ok(Ranking {
@@ -62,6 +49,21 @@ pub fn rank(scores: ArrayView2<f64>, truth: &Targets) -> Result<Ranking> {
         counted,
         excluded: truth.labels() - counted,
     })
+}
+
+/// AUC and average precision of every label that has both positive and negative rows.
+pub(crate) fn rank_each(scores: ArrayView2<f64>, truth: &Targets) -> Result<Vec<Option<(f64, f64)>>> {
+    check(scores, truth)?;
+    let mut positive = vec![Vec::new(); truth.labels()];
+    for row in 0..truth.rows() {
+        truth.row(row).iter().for_each(|&label| positive[label].push(row));
+    }
+    let rows = truth.rows();
+    let found = positive.par_iter().enumerate().map_init(Vec::new, |order, (label, positive)| {
+        let possible = !positive.is_empty() && positive.len() < rows;
+        possible.then(|| rank_one(scores.column(label), positive, order))
+    });
+    Ok(found.collect())
 }
 
 /// AUC and average precision of one label. `order` is a buffer for the rows by score.

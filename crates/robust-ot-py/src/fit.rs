@@ -6,7 +6,9 @@ use pyo3::types::{PyDict, PyList};
 use robust_ot::Error;
 use robust_ot::solve::Interrupt;
 use robust_ot_cuda::{DeviceChoice, FitDevice, Precision};
-use robust_ot_learn::{About, Dataset, Epoch, FitRun, FitSettings, Fitted, Samples};
+use robust_ot_learn::{
+    About, Dataset, Epoch, FitEvent, FitRun, FitSettings, Fitted, FullFit, Method, Samples, Tried,
+};
 
 use crate::arrays::{features, matrix};
 use crate::device::kernel_cache;
@@ -77,7 +79,8 @@ impl From<Stopped> for PyErr {
 
 /// Fit a linear model.
 #[pyfunction]
-#[pyo3(signature = (x, truth, label_names, label_vectors, keywords, on_epoch, kind))]
+#[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
+#[pyo3(signature = (x, truth, label_names, label_vectors, keywords, on_epoch, on_candidate, kind))]
 pub fn fit<'py>(
     x: &Bound<'py, PyAny>,
     truth: Arrays<'py>,
@@ -85,14 +88,54 @@ pub fn fit<'py>(
     label_vectors: Option<&Bound<'py, PyAny>>,
     keywords: &Bound<'py, PyDict>,
     on_epoch: Option<Py<PyAny>>,
+    on_candidate: Option<Py<PyAny>>,
     kind: (String, bool),
 ) -> PyResult<Found<'py>> {
     let (settings, device) = (fit_settings(keywords)?, fit_device(keywords)?);
     let samples = samples(x, &truth, label_names, label_vectors)?;
-    let fitted = run(x.py(), |interrupt| fitted(&settings, device, samples, on_epoch.as_ref(), interrupt))?;
-    let Fitted { mut model, history: epochs, notes } = fitted?;
+    let (method, note) = settings.method_for(&samples.train);
+    let fitted = run(x.py(), |interrupt| match method {
+        Method::FullBatch => {
+            fitted_at_once(&settings, samples, (on_epoch.as_ref(), on_candidate.as_ref()), interrupt)
+        }
+        Method::Stochastic => fitted(&settings, device, samples, on_epoch.as_ref(), interrupt),
+    })?;
+    let Fitted { mut model, history: epochs, mut notes } = fitted?;
+    notes.extend(note);
     describe(&mut model.about, kind);
     Ok((Model { model }, history(x.py(), &epochs)?, notes))
+}
+
+fn fitted_at_once(
+    settings: &FitSettings,
+    samples: Samples,
+    (on_epoch, on_candidate): (Option<&Py<PyAny>>, Option<&Py<PyAny>>),
+    interrupt: &Interrupt,
+) -> Result<Fitted, Stopped> {
+    let mut raised = None;
+    let mut tell = |event: FitEvent| {
+        let told = Python::attach(|py| match (event, on_epoch, on_candidate) {
+            (FitEvent::Iteration(epoch), Some(call), _) => {
+                call.call1(py, (epoch.epoch, None::<usize>, epoch.loss, None::<f64>)).map(|_| ())
+            }
+            (FitEvent::Tried(tried), _, Some(call)) => {
+                let Tried { loss, prior, l2, auc, map, precision_at_1, .. } = tried;
+                let scores = (*auc, *map, *precision_at_1);
+                call.call1(py, (loss.as_str(), prior.geometry.name(), *l2, scores)).map(|_| ())
+            }
+            _ => Ok(()),
+        });
+        if let Err(error) = told {
+            interrupt.raise();
+            raised.get_or_insert(error);
+        }
+    };
+    let fitted = FullFit::new(settings, samples)?.run(interrupt, &mut tell)?;
+    match (fitted, raised) {
+        (_, Some(error)) => Err(Stopped::Raised(error)),
+        (Some(fitted), None) => Ok(fitted),
+        (None, None) => Err(Stopped::Interrupted),
+    }
 }
 
 fn fitted(
@@ -108,7 +151,7 @@ fn fitted(
     let epochs = run.settings().epochs;
     while let Some(epoch) = trainer.epoch(interrupt, |_, _| ())? {
         if let Some(call) = on_epoch {
-            let arguments = (epoch.epoch, epochs, epoch.loss, epoch.validation_auc);
+            let arguments = (epoch.epoch, Some(epochs), epoch.loss, epoch.validation_auc);
             Python::attach(|py| call.call1(py, arguments)).map_err(Stopped::Raised)?;
         }
     }

@@ -10,8 +10,8 @@ use robust_ot::sets::{GroupingRule, MetricFamily, Prior};
 use robust_ot_cuda::{DeviceChoice, Precision};
 use robust_ot_learn::data::{read_groups, read_matrix};
 use robust_ot_learn::{
-    Columns, FitSettings, Geometry, LossChoice, LossName, Memory, Preparation, RowLength, TargetChoice,
-    TrainingChoice,
+    Columns, FitSettings, Geometry, LossChoice, Memory, Method, Preparation, PriorChoice, RowLength,
+    TargetChoice, TrainingChoice,
 };
 
 use crate::error::from_library;
@@ -57,6 +57,16 @@ impl<'py> Keywords<'_, 'py> {
         text.parse().map(Some).map_err(refused)
     }
 
+    /// [`Keywords::named`], where `auto` leaves the choice to the library.
+    fn unless_auto<T: std::str::FromStr<Err = Error>>(&self, name: &'static str) -> PyResult<Option<T>> {
+        if self.is_auto(name)? { Ok(None) } else { self.named(name) }
+    }
+
+    fn is_auto(&self, name: &str) -> PyResult<bool> {
+        let Some(value) = self.item(name)? else { return Ok(false) };
+        Ok(value.extract::<&str>().is_ok_and(|text| text == "auto"))
+    }
+
     fn loss(&self) -> PyResult<LossChoice> {
         let usual = LossChoice::default();
         let mut parameters = usual.parameters.clone();
@@ -67,7 +77,7 @@ impl<'py> Keywords<'_, 'py> {
         parameters.lambda = self.number("lam")?.unwrap_or(parameters.lambda);
         parameters.prior = self.item("prior")?.map(|prior| read_prior(&prior)).transpose()?;
         Ok(LossChoice {
-            name: self.named::<LossName>("loss")?,
+            name: self.unless_auto("loss")?,
             mix_ce: self.number("mix_ce")?,
             mix_ot: self.number("mix_ot")?,
             parameters,
@@ -94,8 +104,20 @@ impl<'py> Keywords<'_, 'py> {
     }
 
     fn training(&self) -> PyResult<TrainingChoice> {
+        let lbfgs = self
+            .item("optimizer")?
+            .is_some_and(|name| name.extract::<&str>().is_ok_and(|name| name == "lbfgs"));
+        let optimizer = if lbfgs { None } else { self.unless_auto("optimizer")? };
+        // Only stochastic steps run on a GPU.
+        let gpu = !self.named::<DeviceChoice>("device")?.unwrap_or_default().may_be_cpu();
+        let method = match (lbfgs, optimizer.is_some() || gpu) {
+            (true, _) => Some(Method::FullBatch),
+            (false, true) => Some(Method::Stochastic),
+            (false, false) => None,
+        };
         Ok(TrainingChoice {
-            optimizer: self.named("optimizer")?,
+            method,
+            optimizer,
             momentum: self.number("momentum")?,
             learning_rate: self.number("lr")?,
             schedule: self.named("schedule")?.unwrap_or_default(),
@@ -110,10 +132,25 @@ impl<'py> Keywords<'_, 'py> {
     }
 
     fn preparation(&self) -> PyResult<Preparation> {
-        let standardize = self.flag("standardize")?.unwrap_or(false);
-        let columns = if standardize { Columns::Standardize } else { Columns::AsGiven };
-        let row_length = self.number("row_length")?.map(RowLength::new).transpose();
-        Ok(Preparation { columns, row_length: row_length.map_err(|error| from_library("", error))? })
+        let standardize = if self.is_auto("standardize")? { None } else { self.flag("standardize")? };
+        let row_length = if self.is_auto("row_length")? { None } else { self.item("row_length")? };
+        let columns = if standardize == Some(true) { Columns::Standardize } else { Columns::AsGiven };
+        let stated = standardize == Some(true) || row_length.is_some();
+        let none = |value: &Bound<'py, PyAny>| value.extract::<&str>().is_ok_and(|text| text == "none");
+        let row_length = row_length.filter(|value| !none(value));
+        let row_length = row_length.map(|value| argument(&value, "row_length", NUMBER).map(RowLength::new));
+        let row_length = row_length.transpose()?.transpose().map_err(|error| from_library("", error))?;
+        Ok(Preparation { columns, row_length, stated })
+    }
+
+    fn prior(&self) -> PyResult<PriorChoice> {
+        let l2 = if self.is_auto("l2")? { None } else { self.number("l2")? };
+        Ok(PriorChoice {
+            geometry: self.unless_auto("label_prior")?,
+            temperature: self.number("prior_temperature")?,
+            free: self.number("prior_free")?,
+            l2,
+        })
     }
 }
 
@@ -147,6 +184,7 @@ pub fn fit_settings(keywords: &Bound<'_, PyDict>) -> PyResult<FitSettings> {
         loss: keywords.loss()?,
         targets: keywords.targets()?,
         training: keywords.training()?,
+        prior: keywords.prior()?,
         preparation: keywords.preparation()?,
         validation: keywords.number("validation")?,
         protocol: None,

@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 use robust_ot::loss::LossSettings;
 use robust_ot::sets::{MetricFamily, Prior};
 use robust_ot::{Grouping, MetricSet};
-use robust_ot_learn::{About, LossChoice, Model, Optimizer, TrainSettings};
+use robust_ot_learn::{About, LossChoice, Model, Optimizer, PriorGeometry, TrainSettings};
 
 /// The keywords, without settings that the model does not record or that have no keyword.
 pub fn model_keywords<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {
@@ -32,6 +32,14 @@ pub fn model_keywords<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py
     }
     keywords.set_item("standardize", model.preprocessing.standardization.is_some())?;
     keywords.set_item("row_length", model.preprocessing.row_length.map(f64::from))?;
+    if let (Some(prior), Some(l2)) = (model.about.prior, model.about.l2) {
+        keywords.set_item("label_prior", prior.geometry.name())?;
+        if prior.geometry != PriorGeometry::None {
+            keywords.set_item("prior_temperature", prior.temperature)?;
+            keywords.set_item("prior_free", prior.free)?;
+        }
+        keywords.set_item("l2", l2)?;
+    }
     if let Some(robust) = &model.about.robust {
         transport(&keywords, &model.about, robust)?;
     }

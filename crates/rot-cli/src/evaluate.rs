@@ -4,15 +4,16 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use robust_ot_learn::{About, Model, Scores};
+use robust_ot_learn::{About, Model, Scores, calibration_error, label_groups, reliability};
 use serde_json::json;
 
 use crate::device::{DeviceOptions, probabilities};
 use crate::failure::Failure;
-use crate::score_table::{excluded, score_table};
+use crate::score_table::{excluded, group_table, reliability_table, score_table};
 use crate::test_data::{RowOptions, TruthOptions};
 
-/// Score a model: AUC, average precision, accuracy, precision of the top labels, and how far mistakes are from the truth
+/// Score a model: AUC, average precision, accuracy, precision of the top labels, how far mistakes are from the truth, and
+/// how far probabilities can be trusted
 #[derive(Debug, Args)]
 pub struct Evaluate {
     /// Model file written by rot train
@@ -39,15 +40,29 @@ impl Evaluate {
         }
         let (probabilities, device) = probabilities(&model, features, self.device.device)?;
         let scores = Scores::of(probabilities.view(), &truth, model.label_vectors.as_ref())?;
+        let ranges = reliability(probabilities.view(), &truth)?;
+        // Models of stochastic steps do not record how many rows their labels had.
+        let groups = match &model.about.label_rows[..] {
+            [] => Vec::new(),
+            rows => label_groups(probabilities.view(), &truth, rows)?,
+        };
         let mut out = io::stdout().lock();
         if self.json {
             let mut object = json!(scores);
             object["device"] = json!(device);
+            object["reliability"] = json!(ranges);
+            object["calibration_error"] = json!(calibration_error(&ranges));
+            object["by_training_rows"] = json!(groups);
             writeln!(out, "{object}")?;
             return Ok(());
         }
         writeln!(out, "{}", score_table(&[(&format!("{} rows", scores.rows), &scores)]))?;
         excluded(&scores).map_or(Ok(()), |what| writeln!(out, "{what}"))?;
+        if groups.len() > 1 {
+            writeln!(out, "\n{}", group_table(&groups))?;
+        }
+        writeln!(out, "\n{}", reliability_table(&ranges))?;
+        writeln!(out, "expected calibration error {:.4}", calibration_error(&ranges))?;
         if device != About::CPU {
             writeln!(out, "device: {device}")?;
         }

@@ -9,6 +9,7 @@ use robust_ot_learn::{FitSettings, Memory, Preparation, Protocol};
 use crate::failure::Failure;
 use crate::loss_options::LossOptions;
 use crate::metric_options::SetOptions;
+use crate::prior_options::PriorOptions;
 use crate::training_options::TrainingOptions;
 
 /// Loss, metric set and training.
@@ -18,6 +19,8 @@ pub struct FitOptions {
     loss: LossOptions,
     #[command(flatten)]
     sets: SetOptions,
+    #[command(flatten)]
+    prior: PriorOptions,
     #[command(flatten)]
     training: TrainingOptions,
 }
@@ -31,6 +34,7 @@ impl FitOptions {
             loss,
             targets,
             training: self.training.read(),
+            prior: self.prior.read(),
             preparation,
             validation: self.training.validation,
             protocol,

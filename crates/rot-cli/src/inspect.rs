@@ -8,7 +8,7 @@ use robust_ot_learn::{Model, Output};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::loss_description::describe_loss;
+use crate::loss_description::{describe_choice, describe_loss, few_rows};
 use crate::score_table::score_table;
 
 /// The maximum number of labels listed by name.
@@ -66,6 +66,16 @@ impl Inspect {
         writeln!(out, "label vectors: {vectors}")?;
         writeln!(out, "preprocessing: features {preprocessing}")?;
         writeln!(out, "loss: {}", describe_loss(about))?;
+        if let Some(gap) = about.gap {
+            writeln!(
+                out,
+                "training: {} rows, {}, {} iterations to a relative gap of {gap:.1e}",
+                about.rows,
+                describe_choice(about),
+                about.epochs
+            )?;
+        }
+        few_rows(&about.label_rows).map_or(Ok(()), |few| writeln!(out, "{few}"))?;
         if let Some(training) = &about.training {
             let best = about.best_epoch.map_or(String::new(), |best| format!(", weights from epoch {best}"));
             writeln!(

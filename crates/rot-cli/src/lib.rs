@@ -12,6 +12,7 @@ mod device;
 mod distance;
 mod evaluate;
 mod explain;
+mod extend;
 mod failure;
 mod fit_options;
 mod input;
@@ -27,6 +28,7 @@ mod pairwise;
 mod parse;
 mod picture;
 mod predict;
+mod prior_options;
 mod raw_samples;
 mod ray;
 mod report;
@@ -66,6 +68,7 @@ enum Command {
     Train(Box<train::Train>),
     Predict(predict::Predict),
     Evaluate(evaluate::Evaluate),
+    Extend(extend::Extend),
     Inspect(inspect::Inspect),
     Reproduce(reproduce::Reproduce),
     Report(report::Report),
@@ -84,6 +87,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Train(command) => command.run(&line),
         Command::Predict(command) => command.run(),
         Command::Evaluate(command) => command.run(),
+        Command::Extend(command) => command.run(),
         Command::Inspect(command) => command.run(),
         Command::Reproduce(command) => command.run(),
         Command::Report(command) => command.run(),

@@ -1,6 +1,6 @@
 //! The loss of a model in words.
 
-use robust_ot_learn::About;
+use robust_ot_learn::{About, Prior, PriorGeometry};
 
 /// Describes the loss and its parameters in a few words.
 pub fn describe_loss(about: &About) -> String {
@@ -18,7 +18,7 @@ pub fn describe_loss(about: &About) -> String {
         parts.push(format!("{} · {} in {groups} groups{whose}", about.mix_ot, robust.set));
     }
     if parts.is_empty() {
-        parts.push("binary cross-entropy".into());
+        parts.push(if about.loss == "square" { "squared error" } else { "binary cross-entropy" }.into());
     }
     let mut words = vec![parts.join(" + ")];
     if about.target_transport > 0.0 {
@@ -32,4 +32,38 @@ pub fn describe_loss(about: &About) -> String {
         words.push(format!("label smoothing {}", about.label_smoothing));
     }
     words.join(", ")
+}
+
+/// Describes what was chosen over all rows at once: prior, L2, and among how many candidates.
+pub fn describe_choice(about: &About) -> String {
+    let mut words = Vec::new();
+    if let Some(Prior { geometry, temperature, free }) = about.prior {
+        words.push(match geometry {
+            PriorGeometry::None => "no prior between labels".to_owned(),
+            _ => format!("prior by {geometry} (τ = {temperature}, η = {free})"),
+        });
+    }
+    about.l2.iter().for_each(|l2| words.push(format!("L2 {l2:.3e}")));
+    match about.tried.len() {
+        0 => {}
+        count => words.push(format!("the best of {count} candidates on held-out rows")),
+    }
+    words.join(", ")
+}
+
+/// Labels with few training rows are counted: below this number.
+const FEW: usize = 5;
+
+/// The numbers of labels with few training rows and with none.
+pub fn few_rows(label_rows: &[usize]) -> Option<String> {
+    let none = label_rows.iter().filter(|rows| **rows == 0).count();
+    let few = label_rows.iter().filter(|rows| (1..FEW).contains(*rows)).count();
+    let all = label_rows.len();
+    match (none, few) {
+        (0, 0) => None,
+        (0, few) => Some(format!("{few} of {all} labels have fewer than {FEW} training rows")),
+        (none, few) => {
+            Some(format!("{none} of {all} labels have no training row, {few} more have fewer than {FEW}"))
+        }
+    }
 }

@@ -9,10 +9,11 @@ use crate::metric_options::{METRICS, SetOptions};
 use crate::parse::named;
 
 /// The losses.
-const LOSSES: [(&str, &str); 11] = [
-    ("mix", "Cross-entropy plus robust transport with the entry-wise norm ball: the default"),
+const LOSSES: [(&str, &str); 12] = [
+    ("mix", "Cross-entropy plus robust transport with the entry-wise norm ball"),
     ("ce", "Cross-entropy"),
     ("bce", "Binary cross-entropy of each label separately"),
+    ("square", "Squared error of each label separately (ridge), calibrated on held-out rows"),
     ("p", "W_P, --k"),
     ("p-power", "The 2k-th power of p, --k"),
     ("kl", "W_KL, --lambda, --prior"),
@@ -33,7 +34,8 @@ const GEOMETRIES: [(&str, &str); 2] = [
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Loss")]
 pub struct LossOptions {
-    /// The loss; a metric's name means transport alone, unless --mix-ce is given [default: mix; p with --protocol]
+    /// The loss; a metric's name means transport alone, unless --mix-ce is given [default: chosen among ce, bce and square
+    /// on held-out rows; mix with the optimizer adam or sgd; p with --protocol]
     #[arg(long, value_parser = named::<LossName>(&LOSSES))]
     loss: Option<LossName>,
     /// Weight of cross-entropy [default: 1 with mix, 0 with a metric's name]

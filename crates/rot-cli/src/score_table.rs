@@ -1,7 +1,7 @@
 //! Scores as tables.
 
 use comfy_table::{CellAlignment, Table};
-use robust_ot_learn::Scores;
+use robust_ot_learn::{LabelGroup, Reliability, Scores};
 
 use crate::output::TABLE_STYLE;
 
@@ -19,12 +19,46 @@ pub fn score_table(columns: &[(&str, &Scores)]) -> Table {
             table.add_row(std::iter::once((*name).to_owned()).chain(cells));
         }
     }
-    (1..=columns.len()).for_each(|column| {
+    align_right(&mut table, columns.len() + 1);
+    table
+}
+
+/// Scores by the number of training rows of the labels.
+pub fn group_table(groups: &[LabelGroup]) -> Table {
+    let mut table = Table::new();
+    table.load_style(TABLE_STYLE);
+    table.set_header(["training rows", "labels", "AUC", "average precision"]);
+    let shown = |score: Option<f64>| score.map_or("–".to_owned(), |score| format!("{score:.4}"));
+    for LabelGroup { rows, labels, auc, map, .. } in groups {
+        table.add_row([rows.clone(), labels.to_string(), shown(*auc), shown(*map)]);
+    }
+    align_right(&mut table, 4);
+    table
+}
+
+/// Predicted probabilities beside the fractions that came true.
+pub fn reliability_table(ranges: &[Reliability]) -> Table {
+    let mut table = Table::new();
+    table.load_style(TABLE_STYLE);
+    table.set_header(["probability", "predictions", "mean probability", "fraction true"]);
+    for Reliability { low, high, count, mean_probability, true_fraction } in ranges {
+        table.add_row([
+            format!("{low} to {high}"),
+            count.to_string(),
+            format!("{mean_probability:.4}"),
+            format!("{true_fraction:.4}"),
+        ]);
+    }
+    align_right(&mut table, 4);
+    table
+}
+
+fn align_right(table: &mut Table, columns: usize) {
+    (1..columns).for_each(|column| {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     });
-    table
 }
 
 /// The scores with their names.

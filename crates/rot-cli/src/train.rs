@@ -7,14 +7,17 @@ use std::path::PathBuf;
 use clap::Args;
 use robust_ot::solve::Interrupt;
 use robust_ot_cuda::{DeviceChoice, FitDevice};
-use robust_ot_learn::{About, Epoch, FitRun, Fitted, Model, Scores, Trainer, zero_rows_note};
+use robust_ot_learn::{
+    About, Epoch, FitRun, FitSettings, Fitted, FullFit, Method, Model, PriorChoice, Samples, Scores, Trainer,
+    zero_rows_note,
+};
 use serde_json::{Map, Value, json};
 
 use crate::checkpoints::Checkpoints;
 use crate::device::kernel_cache;
 use crate::failure::Failure;
 use crate::fit_options::FitOptions;
-use crate::loss_description::describe_loss;
+use crate::loss_description::{describe_choice, describe_loss, few_rows};
 use crate::model_run::write_model_run;
 use crate::options::set_threads;
 use crate::output::{check_distinct, check_writable, write_failure};
@@ -26,8 +29,9 @@ use crate::training_progress::TrainingProgress;
 
 /// Train a linear model for single-label or multi-label data
 ///
-/// The model is softmax(X W + b), or a sigmoid with --loss bce. Robust transport uses the label vectors as geometry, so that
-/// mistakes become near misses.
+/// The model is softmax(X W + b), or a sigmoid of it. By default, held-out rows choose the loss, the scaling of the features,
+/// a prior by which near labels share weights, and its strength; then the penalized loss of all rows is minimized to its
+/// optimum. With --loss mix and others, robust transport between predictions and labels makes mistakes near misses.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     rot train --mnist DIR --per-class 100 --label-vectors words.vec --out digits.safetensors\n  \
@@ -81,12 +85,16 @@ impl Train {
         interrupt: &Interrupt,
         progress: &mut TrainingProgress,
     ) -> Result<Outcome, Failure> {
-        let settings = self.fit.read(self.data.preparation())?;
+        let settings = self.settings()?;
         self.check_outputs()?;
         let (samples, test) = self.data.read(self.fit.seed(), self.fit.protocol().is_some())?;
-        say_unseen(&samples.train, &samples.label_names);
-        let run = FitRun::new(&settings, samples)?;
-        let Fitted { mut model, history, notes } = self.fitted(&run, interrupt, progress)?;
+        let (method, note) = settings.method_for(&samples.train);
+        note.iter().for_each(|note| say!("rot: note: {note}"));
+        say_unseen(&samples, method);
+        let Fitted { mut model, history, notes } = match method {
+            Method::FullBatch => self.fitted_at_once(&settings, samples, interrupt, progress)?,
+            Method::Stochastic => self.fitted(&FitRun::new(&settings, samples)?, interrupt, progress)?,
+        };
         notes.iter().for_each(|note| say!("rot: note: {note}"));
         let predicted = test.map(|mut test| {
             let zero_rows = test.preprocess(&model.preprocessing)?;
@@ -118,6 +126,36 @@ impl Train {
     /// Overrides the device of the options.
     pub fn set_device(&mut self, device: DeviceChoice) {
         self.fit.set_device(device);
+    }
+
+    /// The settings; a checkpoint is one of stochastic steps.
+    fn settings(&self) -> Result<FitSettings, Failure> {
+        let mut settings = self.fit.read(self.data.preparation())?;
+        if let Some(folder) = &self.checkpoint {
+            if settings.training.method == Some(Method::FullBatch) || settings.prior != PriorChoice::default()
+            {
+                return Err(Failure::Input(format!(
+                    "--checkpoint must go with --optimizer adam or sgd, whose epochs it saves, but is {} with lbfgs",
+                    folder.display()
+                )));
+            }
+            settings.training.method = Some(Method::Stochastic);
+            settings.check()?;
+        }
+        Ok(settings)
+    }
+
+    /// Chooses on held-out rows and minimizes over all rows.
+    fn fitted_at_once(
+        &self,
+        settings: &FitSettings,
+        samples: Samples,
+        interrupt: &Interrupt,
+        progress: &mut TrainingProgress,
+    ) -> Result<Fitted, Failure> {
+        let fit = FullFit::new(settings, samples)?;
+        let fitted = rayon::scope(|_| fit.run(interrupt, &mut |event| progress.event(&event)))?;
+        fitted.ok_or_else(|| Failure::Interrupted("interrupted; nothing was saved".into()))
     }
 
     /// Trains on the chosen device, with a checkpoint after every epoch.
@@ -207,8 +245,15 @@ impl Train {
         }
         if let Some(last) = history.last() {
             let median = median_seconds(history).unwrap_or(0.0);
-            writeln!(out, "{} epochs, loss {:.6}, {median:.4} s per epoch", history.len(), last.loss)?;
+            let what = if about.gap.is_some() { "iteration" } else { "epoch" };
+            writeln!(out, "{} {what}s, loss {:.6}, {median:.4} s per {what}", history.len(), last.loss)?;
         }
+        if let Some(gap) = about.gap {
+            writeln!(out, "{}", describe_choice(about))?;
+            writeln!(out, "converged to a relative gap of {gap:.1e}, estimated by the gradient")?;
+        }
+        let few = few_rows(&about.label_rows);
+        few.map_or(Ok(()), |few| writeln!(out, "{few}"))?;
         if let Some(best) = about.best_epoch {
             let auc = history[best - 1].validation_auc.unwrap_or(f64::NAN);
             writeln!(out, "weights of epoch {best}, with the best validation AUC, {auc:.4}")?;

@@ -8,7 +8,7 @@ use robust_ot::loss::Targets;
 use robust_ot_learn::data::{
     LabelFile, LabelVectors, read_features, read_label_names, read_labels, to_length_one,
 };
-use robust_ot_learn::{Columns, Dataset, Preparation, Samples};
+use robust_ot_learn::{Columns, Dataset, Method, Preparation, Samples};
 
 use crate::class_samples::{ClassSamples, Drawn, PAPER};
 use crate::failure::Failure;
@@ -81,9 +81,9 @@ pub struct DataOptions {
     /// Scale features to mean 0 and variance 1, as part of the model; sparse features are scaled but not centered
     #[arg(long)]
     standardize: bool,
-    /// Scale every row to this length, as part of the model, after --standardize; zero rows stay
-    /// zero, and their number is reported
-    #[arg(long, value_name = "X|none", default_value = "none", allow_negative_numbers = true)]
+    /// Scale every row to this length, as part of the model, after --standardize; zero rows stay zero, and their number is
+    /// reported. auto compares none, 1 and --standardize on held-out rows with the optimizer lbfgs, and is none with others
+    #[arg(long, value_name = "X|none|auto", default_value = "auto", allow_negative_numbers = true)]
     row_length: RowLengthOption,
 }
 
@@ -127,7 +127,8 @@ impl DataOptions {
         } else {
             Columns::AsGiven
         };
-        Preparation { columns, row_length: self.row_length.0 }
+        let stated = self.standardize || self.row_length != RowLengthOption::Auto;
+        Preparation { columns, row_length: self.row_length.length(), stated }
     }
 
     fn read_raw(&self) -> Result<RawSamples, Failure> {
@@ -253,17 +254,25 @@ impl DataOptions {
     }
 }
 
-/// Notes the labels that no training row has: they cannot be learned.
-pub fn say_unseen(train: &Dataset, names: &[String]) {
+/// Notes the labels that no training row has, and what becomes of them.
+pub fn say_unseen(samples: &Samples, method: Method) {
+    let (targets, names) = (samples.train.targets(), &samples.label_names);
     let mut seen = vec![false; names.len()];
-    (0..train.rows()).for_each(|row| train.targets().row(row).iter().for_each(|&label| seen[label] = true));
+    (0..targets.rows()).for_each(|row| targets.row(row).iter().for_each(|&label| seen[label] = true));
     let unseen: Vec<&str> =
         names.iter().zip(&seen).filter(|(_, seen)| !**seen).map(|(name, _)| name.as_str()).collect();
     if !unseen.is_empty() {
         let (count, all) = (unseen.len(), names.len());
         let more = if count > LISTED { ", …" } else { "" };
         let listed = unseen[..count.min(LISTED)].join(", ");
-        say!("rot: note: {count} of {all} labels have no training row and cannot be learned: {listed}{more}");
+        let what = match method {
+            Method::FullBatch if samples.label_vectors.is_some() => {
+                "get weights from the prior between label names"
+            }
+            Method::FullBatch => "cannot be learned without label vectors",
+            Method::Stochastic => "cannot be learned",
+        };
+        say!("rot: note: {count} of {all} labels have no training row and {what}: {listed}{more}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use robust_ot_cuda::{DeviceChoice, Precision};
-use robust_ot_learn::{Optimizer, Protocol, Reduction, Schedule, TrainingChoice};
+use robust_ot_learn::{Method, Optimizer, Protocol, Reduction, Schedule, TrainingChoice};
 
 use crate::parse::{named, parsed};
 
@@ -11,6 +11,20 @@ use crate::parse::{named, parsed};
 enum StartOption {
     Zeros,
     Ones,
+}
+
+/// What `--optimizer` names.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Minimizer {
+    Lbfgs,
+    Steps(Optimizer),
+}
+
+fn optimizer(name: &str) -> Result<Minimizer, String> {
+    match name {
+        "lbfgs" => Ok(Minimizer::Lbfgs),
+        _ => parsed(name).map(Minimizer::Steps).map_err(|_| "must be lbfgs, adam or sgd".to_owned()),
+    }
 }
 
 /// Whose settings replace the defaults.
@@ -29,9 +43,10 @@ const PROTOCOLS: [(&str, &str); 2] = [
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Training")]
 pub struct TrainingOptions {
-    /// adam or sgd [default: adam]
-    #[arg(long, value_parser = parsed::<Optimizer>)]
-    optimizer: Option<Optimizer>,
+    /// lbfgs minimizes over all rows at once, to the optimum; adam and sgd take steps over batches [default: lbfgs for ce,
+    /// bce and square; adam for losses with transport, or if an option of its steps is given]
+    #[arg(long, value_parser = optimizer, value_name = "lbfgs|adam|sgd")]
+    optimizer: Option<Minimizer>,
     /// Momentum of sgd [default: 0]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     momentum: Option<f64>,
@@ -62,8 +77,9 @@ pub struct TrainingOptions {
     /// Seed of samples, random groups and the order of rows
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Fraction of the training rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are kept
-    /// [default: 0.1 with at least 200 rows, else 0]
+    /// Fraction of the training rows to hold out, 0 for none. They choose loss, scaling, prior and L2, and the final model
+    /// learns from all rows; with adam and sgd, they choose the epoch [default: with lbfgs, every row in turn if there are
+    /// few, else 0.2; with adam and sgd, 0.1 with at least 200 rows, else 0]
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     pub validation: Option<f64>,
     /// Stop after this many epochs without a better AUC on the held-out rows [default: 20]
@@ -85,8 +101,15 @@ pub struct TrainingOptions {
 impl TrainingOptions {
     /// The library value.
     pub fn read(&self) -> TrainingChoice {
+        let (method, optimizer) = match self.optimizer {
+            None if !self.device.may_be_cpu() => (Some(Method::Stochastic), None),
+            None => (None, None),
+            Some(Minimizer::Lbfgs) => (Some(Method::FullBatch), None),
+            Some(Minimizer::Steps(optimizer)) => (Some(Method::Stochastic), Some(optimizer)),
+        };
         TrainingChoice {
-            optimizer: self.optimizer,
+            method,
+            optimizer,
             momentum: self.momentum,
             learning_rate: self.lr,
             schedule: self.schedule,

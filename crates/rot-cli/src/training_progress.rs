@@ -4,11 +4,14 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use robust_ot_learn::Epoch;
+use robust_ot_learn::{Epoch, FitEvent, Tried};
 use serde_json::json;
 
 /// The approximate number of progress lines without a terminal to draw a bar on.
 const LINES: usize = 10;
+
+/// The number of candidates per progress line.
+const CANDIDATES_PER_LINE: u64 = 10;
 
 /// Where progress goes.
 pub enum TrainingProgress {
@@ -58,6 +61,29 @@ impl TrainingProgress {
             // The reader may close the pipe; training continues.
             Self::Json { open } => *open = writeln!(io::stdout().lock(), "{}", json!(epoch)).is_ok(),
             Self::Shown(bar) => show(bar, epoch, epochs),
+        }
+    }
+
+    /// Reports a candidate or an iteration of a fit over all rows at once.
+    pub fn event(&mut self, event: &FitEvent) {
+        match (self, event) {
+            (Self::Json { open: open @ true }, FitEvent::Iteration(epoch)) => {
+                *open = writeln!(io::stdout().lock(), "{}", json!(epoch)).is_ok();
+            }
+            (Self::Shown(bar), FitEvent::Tried(tried)) => {
+                let Tried { loss, prior, l2, auc, map, precision_at_1, .. } = tried;
+                let scores = format!("AUC {auc:.4}, mAP {map:.4}, P@1 {precision_at_1:.4}");
+                let what = format!("{loss}, prior {}, L2 {l2:.3e}: {scores}", prior.geometry);
+                bar.inc(1);
+                bar.set_prefix(what.clone());
+                if bar.is_hidden() && bar.position() % CANDIDATES_PER_LINE == 1 {
+                    say!("candidate {}: {what}", bar.position());
+                }
+            }
+            (Self::Shown(bar), FitEvent::Iteration(epoch)) => {
+                bar.set_prefix(format!("iteration {}, loss {:.6}", epoch.epoch, epoch.loss));
+            }
+            _ => {}
         }
     }
 

@@ -34,6 +34,8 @@ pub enum LossName {
     CrossEntropy,
     /// Binary cross-entropy, summed over labels.
     BinaryCrossEntropy,
+    /// Half the squared error of the logits, summed over labels.
+    Square,
     /// Transport with the sets of this family.
     Transport(MetricFamily),
 }
@@ -45,6 +47,7 @@ impl LossName {
             Self::Mix => "mix",
             Self::CrossEntropy => "ce",
             Self::BinaryCrossEntropy => "bce",
+            Self::Square => "square",
             Self::Transport(family) => family.name(),
         }
     }
@@ -52,7 +55,7 @@ impl LossName {
     /// The family of its transport, if it has one.
     pub fn family(self) -> Option<MetricFamily> {
         match self {
-            Self::CrossEntropy | Self::BinaryCrossEntropy => None,
+            Self::CrossEntropy | Self::BinaryCrossEntropy | Self::Square => None,
             Self::Mix => Some(MetricFamily::P),
             Self::Transport(family) => Some(family),
         }
@@ -73,8 +76,13 @@ impl FromStr for LossName {
             "mix" => Ok(Self::Mix),
             "ce" => Ok(Self::CrossEntropy),
             "bce" => Ok(Self::BinaryCrossEntropy),
+            "square" => Ok(Self::Square),
             other => other.parse().map(Self::Transport).map_err(|_| {
-                Error::parameter("loss", "mix, ce, bce, p, p-power, kl, ds, w2, features, srw or rkp", other)
+                Error::parameter(
+                    "loss",
+                    "mix, ce, bce, square, p, p-power, kl, ds, w2, features, srw or rkp",
+                    other,
+                )
             }),
         }
     }
@@ -84,7 +92,7 @@ impl FromStr for LossName {
 ///
 /// | name | default | purpose |
 /// |---|---|---|
-/// | `name` | mix; p with a [`Protocol`] | the loss |
+/// | `name` | chosen among ce, bce and square over all rows at once ([`Method`](super::Method)); else mix, or p with a [`Protocol`] | the loss |
 /// | `mix_ce`, `mix_ot` | 1 and 5 with mix, 0 and 1 with a family's name | weights of cross-entropy and of transport |
 /// | `parameters` | k = 1, ρ = 2, λ = 1 | parameters of the metric set |
 /// | `groups` | 10; no grouping for srw and rkp | number of groups of the label vectors' features |
@@ -161,7 +169,13 @@ impl LossChoice {
     /// lower than cross-entropy's and a lower semantic cost.
     pub const MIX_OT: f64 = 5.0;
 
-    /// The loss under a protocol.
+    /// Whether an option is given that only losses with transport have.
+    pub(super) fn states_transport(&self) -> bool {
+        let usual = Self { name: self.name, ..Self::default() };
+        *self != usual
+    }
+
+    /// The loss of stochastic steps under a protocol.
     pub fn name_under(&self, protocol: Option<Protocol>) -> LossName {
         let usual = if protocol.is_some() { LossName::Transport(MetricFamily::P) } else { LossName::Mix };
         self.name.unwrap_or(usual)
@@ -203,6 +217,7 @@ impl LossChoice {
             |objective, mix_ce| BuiltLoss { objective, mix_ce, mix_ot: 0.0, groups: None, robust: None };
         match loss.family() {
             None if loss == LossName::BinaryCrossEntropy => Ok(plain(Objective::binary(labels), 0.0)),
+            None if loss == LossName::Square => Ok(plain(Objective::square(labels), 0.0)),
             None => Ok(plain(Objective::cross_entropy(labels), 1.0)),
             Some(family) => self.transport((loss, family), protocol, seed, vectors),
         }

@@ -3,10 +3,13 @@
 //! [`FitSettings::fit`] does everything at once. [`FitRun`] gives control over the individual steps: another device,
 //! checkpoints, progress. [`StreamingFit`] learns from rows that arrive in parts.
 
+mod full_fit;
 mod geometry;
 mod loss_choice;
+mod method;
 mod objective;
 mod preparation;
+mod prior_choice;
 mod protocol;
 mod run;
 mod samples;
@@ -15,9 +18,12 @@ mod streaming;
 mod target_choice;
 mod training_choice;
 
+pub use self::full_fit::{FitEvent, FullFit};
 pub use self::geometry::Geometry;
 pub use self::loss_choice::{LossChoice, LossName};
+pub use self::method::Method;
 pub use self::preparation::{Columns, Preparation};
+pub use self::prior_choice::PriorChoice;
 pub use self::protocol::Protocol;
 pub use self::run::{FitRun, Fitted, zero_rows_note};
 pub use self::samples::Samples;

@@ -24,7 +24,7 @@ impl FitObjective {
     /// The objective for these rows and label vectors; without vectors, labels are one-hot.
     pub(super) fn new(
         settings: &FitSettings,
-        training: TrainSettings,
+        training: Option<TrainSettings>,
         train: &Dataset,
         vectors: Option<&Array2<f64>>,
     ) -> Result<Self> {
@@ -51,7 +51,7 @@ impl FitObjective {
             target_temperature: targets.temperature,
             target_metric: targets.metric.name().into(),
             label_smoothing: targets.smoothing,
-            training: Some(training),
+            training,
             rows: train.rows(),
             version: env!("CARGO_PKG_VERSION").into(),
             ..About::default()

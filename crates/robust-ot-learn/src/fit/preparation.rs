@@ -7,6 +7,9 @@ use crate::standardization::Standardization;
 
 /// The scaling of columns, then of rows.
 ///
+/// Where the weights are found over all rows at once, the scaling is chosen on held-out rows unless it is `stated`: as
+/// given, rows of length one, or standardized columns.
+///
 /// ```
 /// use robust_ot_learn::{Columns, Preparation};
 /// assert_eq!(Preparation::default().columns, Columns::AsGiven);
@@ -17,6 +20,8 @@ pub struct Preparation {
     pub columns: Columns,
     /// The length that every row is scaled to.
     pub row_length: Option<RowLength>,
+    /// Whether exactly this scaling is wanted.
+    pub stated: bool,
 }
 
 /// The scaling of columns.
@@ -38,8 +43,18 @@ pub enum Columns {
 }
 
 impl Preparation {
+    /// The scalings to choose from, the simplest first.
+    pub(super) fn choices(self) -> Vec<Self> {
+        let stated = Self { stated: true, ..self };
+        if self.stated {
+            return vec![stated];
+        }
+        let unit = Self { row_length: Some(RowLength::ONE), ..stated };
+        vec![stated, unit, Self { columns: Columns::Standardize, ..stated }]
+    }
+
     /// Measures the training rows where the scaling depends on them.
-    pub(super) fn of(self, train: &Dataset) -> Preprocessing {
+    pub(crate) fn of(self, train: &Dataset) -> Preprocessing {
         let standardization = match self.columns {
             Columns::AsGiven => None,
             Columns::Factor(factor) => Some(Standardization::factor(train.features().columns(), factor)),

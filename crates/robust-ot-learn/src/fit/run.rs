@@ -90,7 +90,7 @@ impl FitRun {
             notes.extend(zero_rows_note(zero_rows, validation.rows(), "validation rows"));
         }
         let FitObjective { objective, about, geometry } =
-            FitObjective::new(settings, training.clone(), &train, label_vectors.as_ref())?;
+            FitObjective::new(settings, Some(training.clone()), &train, label_vectors.as_ref())?;
         let about = About { dropped_labels, first_index, ..about };
         Ok(Self {
             train,

@@ -3,8 +3,11 @@
 use robust_ot::solve::Interrupt;
 use robust_ot::{Error, Result};
 
+use super::full_fit::FullFit;
 use super::loss_choice::LossChoice;
+use super::method::Method;
 use super::preparation::Preparation;
+use super::prior_choice::PriorChoice;
 use super::protocol::Protocol;
 use super::run::{FitRun, Fitted};
 use super::samples::Samples;
@@ -36,6 +39,8 @@ pub struct FitSettings {
     pub targets: TargetChoice,
     /// How it is minimized.
     pub training: TrainingChoice,
+    /// The penalty on the weights, for fits over all rows at once.
+    pub prior: PriorChoice,
     /// The scaling of features.
     pub preparation: Preparation,
     /// The fraction of the training rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are
@@ -55,6 +60,7 @@ impl Default for FitSettings {
             loss: LossChoice::default(),
             targets: TargetChoice::default(),
             training: TrainingChoice::default(),
+            prior: PriorChoice::default(),
             preparation: Preparation::default(),
             validation: None,
             protocol: None,
@@ -70,10 +76,18 @@ impl FitSettings {
     /// # Errors
     /// When a setting does not fit the data, or training diverges.
     pub fn fit(&self, samples: Samples) -> Result<Fitted> {
+        let interrupt = Interrupt::default();
+        let (method, note) = self.method_for(&samples.train);
+        if method == Method::FullBatch {
+            let fitted = FullFit::new(self, samples)?.run(&interrupt, &mut |_| ())?;
+            return fitted.ok_or_else(|| Error::parameter("interrupt", "not raised", "raised"));
+        }
         let run = FitRun::new(self, samples)?;
         let mut trainer = run.trainer()?;
-        while trainer.epoch(&Interrupt::default(), |_, _| ())?.is_some() {}
-        run.finish(trainer)
+        while trainer.epoch(&interrupt, |_, _| ())?.is_some() {}
+        let mut fitted = run.finish(trainer)?;
+        fitted.notes.extend(note);
+        Ok(fitted)
     }
 
     /// Refuses settings out of range, whatever the data.
@@ -83,6 +97,8 @@ impl FitSettings {
     pub fn check(&self) -> Result<()> {
         self.loss.check(self.loss.name_under(self.protocol))?;
         self.targets.check()?;
+        self.prior.check()?;
+        self.check_method()?;
         if let Some(part) = self.validation.filter(|part| !(0.0..1.0).contains(part)) {
             return Err(Error::parameter(
                 "validation",

@@ -6,8 +6,11 @@ use robust_ot::solve::Interrupt;
 use robust_ot::{Error, Result};
 
 use super::geometry::Geometry;
+use super::loss_choice::LossName;
+use super::method::Method;
 use super::objective::FitObjective;
 use super::preparation::Columns;
+use super::prior_choice::PriorChoice;
 use super::samples::Samples;
 use super::settings::FitSettings;
 use crate::dataset::Dataset;
@@ -62,7 +65,7 @@ impl StreamingFit {
         train.preprocess(&preprocessing)?;
         let training = settings.training.settings(usize::MAX, false, settings.protocol, settings.seed)?;
         let FitObjective { objective, about, geometry } =
-            FitObjective::new(settings, training.clone(), &train, label_vectors.as_ref())?;
+            FitObjective::new(settings, Some(training.clone()), &train, label_vectors.as_ref())?;
         let about = About { rows: 0, ..about };
         let learner = Learner::new(train.features().columns(), objective, training)?;
         Ok(Self { learner, label_names, label_vectors, geometry, preprocessing, about, threshold: None })
@@ -196,6 +199,20 @@ impl StreamingFit {
 /// Refuses settings that need all rows at once.
 fn check_streams(settings: &FitSettings) -> Result<()> {
     let refuse = |name, rule: &str, value: &str| Err(Error::parameter(name, rule, value));
+    if settings.training.method == Some(Method::FullBatch) {
+        return refuse("optimizer", "adam or sgd where rows arrive in parts", "lbfgs");
+    }
+    if settings.prior != PriorChoice::default() {
+        let found = "given; they need all rows at once".into();
+        return Err(Error::Conflict {
+            name: "label_prior and l2",
+            rule: "be auto where rows arrive in parts".into(),
+            found,
+        });
+    }
+    if settings.loss.name == Some(LossName::Square) {
+        return refuse("loss", "another than square where rows arrive in parts", "square");
+    }
     if settings.preparation.columns == Columns::Standardize {
         return refuse("standardize", "off where rows arrive in parts", "on");
     }

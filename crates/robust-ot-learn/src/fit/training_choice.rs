@@ -2,6 +2,7 @@
 
 use robust_ot::{Error, Result};
 
+use super::method::Method;
 use super::protocol::Protocol;
 use crate::optimizer::{Optimizer, Schedule};
 use crate::settings::{Reduction, TrainSettings};
@@ -25,6 +26,7 @@ const SGD_RATE: f64 = 0.1;
 ///
 /// | name | default |
 /// |---|---|
+/// | `method` | over all rows at once, if no field below is given and the loss is convex |
 /// | `optimizer` | Adam |
 /// | `momentum` | 0, for SGD only |
 /// | `learning_rate` | 0.001 with Adam, 0.1 with SGD |
@@ -46,6 +48,8 @@ const SGD_RATE: f64 = 0.1;
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TrainingChoice {
+    /// Over all rows at once or in steps over batches.
+    pub method: Option<Method>,
     /// How gradients become steps.
     pub optimizer: Option<Optimizer>,
     /// Momentum of SGD.

@@ -1,0 +1,251 @@
+//! One scaling of the features, in folds: every candidate's logits of the held-out rows, and their scores.
+
+use ndarray::{Array1, Array2, ArrayViewMut2, Axis, s};
+use robust_ot::loss::Targets;
+use robust_ot::solve::Interrupt;
+use robust_ot::{Error, Result};
+
+use super::folds::{Split, counts};
+use crate::dataset::Dataset;
+use crate::full_batch::{Linear, Penalty, Ridge, Spectrum, Stop, Whitened, in_spectrum, starts};
+use crate::label_kernel::{LabelKernel, PriorGeometry, gibbs};
+use crate::label_means::label_means;
+use crate::linear;
+use crate::objective::{Objective, Output};
+use crate::score::{accuracy, rank_each};
+
+/// How far candidates are minimized: their scores settle long before their losses do.
+const ROUGH: Stop = Stop { evaluations: 20, tolerance: 1e-4 };
+
+/// The mean rows of labels, as the kernel takes them: a label without rows has the zero vector.
+#[derive(Debug, Clone)]
+pub(crate) struct RowsOfLabels(pub(crate) Array2<f64>);
+
+impl RowsOfLabels {
+    pub(crate) fn of(data: &Dataset) -> Result<Self> {
+        let mut vectors = label_means(data)?;
+        for (mut vector, count) in vectors.outer_iter_mut().zip(counts(data.targets())) {
+            if count == 0 {
+                vector.fill(0.0);
+            }
+        }
+        Ok(Self(vectors))
+    }
+}
+
+/// The kernel of a geometry at a temperature, without its free part.
+pub(crate) fn kernel_of(
+    geometry: PriorGeometry,
+    temperature: f64,
+    names: Option<&Array2<f64>>,
+    rows: &RowsOfLabels,
+) -> Result<LabelKernel> {
+    let of = |vectors: &Array2<f64>| gibbs(vectors, vectors, temperature, true);
+    let missing = || Error::Conflict {
+        name: "label_prior",
+        rule: "be none or rows without label vectors".into(),
+        found: format!("it is {geometry}"),
+    };
+    match geometry {
+        PriorGeometry::None => Ok(LabelKernel::independent(rows.0.nrows())),
+        PriorGeometry::Names => LabelKernel::of(&of(names.ok_or_else(missing)?)),
+        PriorGeometry::Rows => LabelKernel::of(&of(&rows.0)),
+        PriorGeometry::Both => LabelKernel::of(&(0.5 * (of(names.ok_or_else(missing)?) + of(&rows.0)))),
+    }
+}
+
+/// The rows of one turn, scaled, with everything that candidates share.
+#[derive(Debug)]
+struct Fold {
+    train: Dataset,
+    held: Dataset,
+    spectrum: Spectrum,
+    /// Whether the training part has rows with each label.
+    trained: Vec<bool>,
+    /// The closed form of the squared error, and the held-out rows in its basis.
+    ridge: Option<(Ridge, Array2<f32>)>,
+    rows: Option<RowsOfLabels>,
+}
+
+/// A loss and the objective it stands for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Base<'a> {
+    pub(super) name: &'a str,
+    pub(super) objective: &'a Objective,
+}
+
+/// The folds of the training rows under one scaling.
+#[derive(Debug)]
+pub(super) struct Bench<'a> {
+    folds: Vec<Fold>,
+    truth: Targets,
+    names: Option<&'a Array2<f64>>,
+    with_bias: bool,
+}
+
+/// A geometry at one temperature, decomposed in every fold.
+#[derive(Debug)]
+pub(super) struct FoldKernels(Vec<LabelKernel>);
+
+/// The scores of the held-out rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeldScores {
+    pub(super) auc: f64,
+    pub(super) map: f64,
+    pub(super) precision_at_1: f64,
+}
+
+impl<'a> Bench<'a> {
+    /// Prepares the folds. `square` is the squared error with the targets of the fit.
+    pub(super) fn new(
+        splits: &[Split],
+        scaled: &Dataset,
+        validation: Option<&Dataset>,
+        names: Option<&'a Array2<f64>>,
+        square: &Objective,
+        with_bias: bool,
+    ) -> Result<Self> {
+        let mut folds = Vec::new();
+        let parts: Vec<(Dataset, Dataset)> = match validation {
+            Some(held) => vec![(scaled.clone(), held.clone())],
+            None => {
+                splits.iter().map(|split| (scaled.select(&split.train), scaled.select(&split.held))).collect()
+            }
+        };
+        for (train, held) in parts {
+            let spectrum = Spectrum::of(train.features(), with_bias)?;
+            let ridge = spectrum.vectors.is_some().then(|| {
+                let ridge = Ridge::new(&train, square, &spectrum, with_bias)?;
+                Ok((ridge, in_spectrum(held.features(), &spectrum)))
+            });
+            let ridge = ridge.transpose()?;
+            let trained = counts(train.targets()).into_iter().map(|count| count > 0).collect();
+            folds.push(Fold { train, held, spectrum, trained, ridge, rows: None });
+        }
+        let mut truth = folds[0].held.targets().clone();
+        folds[1..].iter().for_each(|fold| truth.append(fold.held.targets()));
+        Ok(Self { folds, truth, names, with_bias })
+    }
+
+    /// Whether the squared error has its closed form here.
+    pub(super) fn has_ridge(&self) -> bool {
+        self.folds[0].ridge.is_some()
+    }
+
+    /// The scale of λ for a base: the mean curvature of the loss of all rows.
+    pub(super) fn unit(&self, base: Base) -> f64 {
+        let Fold { train, spectrum, .. } = &self.folds[0];
+        let moments = spectrum.scale().max(f64::MIN_POSITIVE);
+        if base.objective.is_square() {
+            return moments;
+        }
+        let rows = train.rows() as f64;
+        let curvatures = counts(train.targets()).into_iter().map(|count| {
+            let rate = count as f64 / rows;
+            rate * (1.0 - rate)
+        });
+        moments * (curvatures.sum::<f64>() / train.targets().labels() as f64).max(f64::MIN_POSITIVE)
+    }
+
+    /// Decomposes a geometry in every fold.
+    pub(super) fn kernels(&mut self, geometry: PriorGeometry, temperature: f64) -> Result<FoldKernels> {
+        let names = self.names;
+        let kernels = self.folds.iter_mut().map(|fold| {
+            if fold.rows.is_none() {
+                fold.rows = Some(RowsOfLabels::of(&fold.train)?);
+            }
+            let rows = fold.rows.as_ref().expect("computed above");
+            kernel_of(geometry, temperature, names, rows)
+        });
+        kernels.collect::<Result<_>>().map(FoldKernels)
+    }
+
+    /// The logits of all held-out rows. L-BFGS starts from the models of `warm` and leaves its own there. `None` once
+    /// interrupted.
+    pub(super) fn logits(
+        &self,
+        base: Base,
+        kernels: &FoldKernels,
+        (free, l2): (f64, f64),
+        warm: &mut [Option<Linear>],
+        interrupt: &Interrupt,
+    ) -> Result<Option<Array2<f32>>> {
+        let labels = base.objective.labels();
+        let mut all = Array2::zeros((self.truth.rows(), labels));
+        let mut first = 0;
+        // The rows of all folds are ranked together, so that a label's bias must not depend on how many of its rows a fold
+        // happens to train on.
+        let common = starts(&self.truth, base.objective);
+        for ((fold, kernel), warm) in self.folds.iter().zip(&kernels.0).zip(warm) {
+            if interrupt.is_raised() {
+                return Ok(None);
+            }
+            let Fold { train, held, spectrum, ridge, .. } = fold;
+            let penalty = Penalty { kernel, free, l2 };
+            let mut out: ArrayViewMut2<f32> = all.slice_mut(s![first..first + held.rows(), ..]);
+            first += held.rows();
+            match ridge {
+                Some((ridge, rows)) if base.objective.is_square() => {
+                    out.assign(&ridge.logits(rows, &ridge.in_kernel(penalty), spectrum, penalty));
+                }
+                _ => {
+                    let problem = Whitened::new(train, base.objective, spectrum, penalty, self.with_bias);
+                    let found = problem.minimize(warm.as_ref(), ROUGH, interrupt, |_, _, _| ())?;
+                    let Some((model, _)) = found else { return Ok(None) };
+                    let bias = Some(model.bias.as_slice());
+                    out.assign(&linear::logits(held.features(), model.weights.view(), bias));
+                    *warm = Some(model);
+                }
+            }
+            if self.with_bias && self.folds.len() > 1 {
+                let own = starts(train.targets(), base.objective);
+                let shift = Array1::from_iter(common.iter().zip(&own).map(|(common, own)| common - own));
+                out += &shift;
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// The scores of these logits as the model ranks labels: by probabilities.
+    ///
+    /// AUC is the mean over folds, because each fold's model scales its logits in its own way; precision, which the few
+    /// positive rows of a fold would overstate, is that of all rows. Both weigh a label by the number of folds that train
+    /// with it and hold rows with and without it: as often as test rows would count it.
+    pub(super) fn scores(&self, base: Base, logits: &Array2<f32>) -> Result<HeldScores> {
+        let mut scores = logits.mapv(f64::from);
+        if base.objective.output() == Output::Softmax {
+            for mut row in scores.axis_iter_mut(Axis(0)) {
+                Output::Softmax.probabilities(row.as_slice_mut().expect("rows are contiguous"));
+            }
+        }
+        let (mut auc, mut folds, mut first) = (0.0, vec![0_u32; base.objective.labels()], 0);
+        for Fold { held, trained, .. } in &self.folds {
+            let of_fold = scores.slice(s![first..first + held.rows(), ..]);
+            first += held.rows();
+            for (label, pair) in rank_each(of_fold, held.targets())?.into_iter().enumerate() {
+                let Some((found, _)) = pair.filter(|_| trained[label]) else { continue };
+                auc += found;
+                folds[label] += 1;
+            }
+        }
+        let pairs = f64::from(folds.iter().sum::<u32>()).max(1.0);
+        let each = rank_each(scores.view(), &self.truth)?;
+        let weighed =
+            each.iter().zip(&folds).filter_map(|(pair, folds)| Some(pair.as_ref()?.1 * f64::from(*folds)));
+        Ok(HeldScores {
+            auc: auc / pairs,
+            map: weighed.sum::<f64>() / pairs,
+            precision_at_1: accuracy(scores.view(), &self.truth)?,
+        })
+    }
+
+    /// The true labels of all held-out rows.
+    pub(super) fn truth(&self) -> &Targets {
+        &self.truth
+    }
+
+    /// Places for one model per fold.
+    pub(super) fn cold(&self) -> Vec<Option<Linear>> {
+        vec![None; self.folds.len()]
+    }
+}

@@ -1,0 +1,182 @@
+//! Probabilities from logits, fitted to held-out rows as by Platt: $p = \sigma(a z + b)$, with one a and one b for all
+//! labels, so that no ranking changes.
+
+use ndarray::ArrayView2;
+use rayon::prelude::*;
+use robust_ot::loss::Targets;
+use serde::{Deserialize, Serialize};
+
+/// The most Newton steps.
+const STEPS: usize = 50;
+/// A step below this length is the last.
+const SMALL: f64 = 1e-9;
+
+/// a and b of p = σ(a z + b).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// a.
+    pub slope: f64,
+    /// b.
+    pub offset: f64,
+}
+
+impl Calibration {
+    /// Minimizes Σ ln(1 + e^(az + b)) − t (az + b) by damped Newton steps, over the labels that have logits; others are
+    /// ignored. `None` if the logits say nothing: a ≤ 0.
+    pub(crate) fn of(logits: ArrayView2<f64>, truth: &Targets) -> Option<Self> {
+        let count = logits.len() as f64;
+        let targets = targets_of(truth, logits.ncols());
+        let rate = positives(truth, logits.ncols()) / count;
+        let mean = logits.sum() / count;
+        let spread = (logits.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / count).sqrt();
+        if !(spread > 0.0 && rate < 1.0) {
+            return None;
+        }
+        // In units of the spread, so that the steps do not depend on the scale of the logits.
+        let (mut a, mut b) = (0.0, (rate / (1.0 - rate)).ln());
+        let mut value = Sums::at(&logits, (truth, targets), (mean, spread), (a, b));
+        for _ in 0..STEPS {
+            let Sums { g, h, .. } = value;
+            let determinant = h[0] * h[2] - h[1] * h[1];
+            let (da, db) =
+                ((h[2] * g[0] - h[1] * g[1]) / determinant, (h[0] * g[1] - h[1] * g[0]) / determinant);
+            if !(da.is_finite() && db.is_finite()) {
+                return None;
+            }
+            let mut step = 1.0;
+            loop {
+                let next =
+                    Sums::at(&logits, (truth, targets), (mean, spread), (a - step * da, b - step * db));
+                if next.loss <= value.loss || step < SMALL {
+                    (a, b, value) = (a - step * da, b - step * db, next);
+                    break;
+                }
+                step *= 0.5;
+            }
+            if step * da.hypot(db) < SMALL {
+                break;
+            }
+        }
+        let (slope, offset) = (a / spread, b - a * mean / spread);
+        (slope > 0.0 && slope.is_finite() && offset.is_finite()).then_some(Self { slope, offset })
+    }
+}
+
+/// The b with Σ σ(z + b) = Σ t, which makes the mean probability of all labels that of the rows; labels without logits are
+/// ignored. By bisection: the sum grows with b.
+pub(crate) fn offset_of(logits: ArrayView2<f64>, truth: &Targets) -> f64 {
+    let wanted = positives(truth, logits.ncols()).max(0.5);
+    let sum = |b: f64| logits.iter().map(|z| 1.0 / (1.0 + (-(z + b)).exp())).sum::<f64>();
+    let (mut low, mut high) = (-1e3, 1e3);
+    while high - low > SMALL {
+        let middle = 0.5 * (low + high);
+        if sum(middle) < wanted { low = middle } else { high = middle }
+    }
+    0.5 * (low + high)
+}
+
+/// The number of true labels below `labels`.
+fn positives(truth: &Targets, labels: usize) -> f64 {
+    (0..truth.rows()).map(|row| truth.row(row).iter().filter(|label| **label < labels).count()).sum::<usize>()
+        as f64
+}
+
+/// Platt's targets of true and of other labels, (P + 1) / (P + 2) and 1 / (N + 2), which keep a finite where one a
+/// separates all labels.
+fn targets_of(truth: &Targets, labels: usize) -> (f64, f64) {
+    let positive = positives(truth, labels);
+    let negative = (truth.rows() * labels) as f64 - positive;
+    ((positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+}
+
+/// The loss with its gradient and its second derivatives aa, ab, bb.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    loss: f64,
+    g: [f64; 2],
+    h: [f64; 3],
+}
+
+impl Sums {
+    fn at(
+        logits: &ArrayView2<f64>,
+        (truth, targets): (&Targets, (f64, f64)),
+        (mean, spread): (f64, f64),
+        (a, b): (f64, f64),
+    ) -> Self {
+        let rows: Vec<Self> = (0..truth.rows())
+            .into_par_iter()
+            .map(|row| {
+                let mut sums = Self::default();
+                for (label, z) in logits.row(row).iter().enumerate() {
+                    let z = (z - mean) / spread;
+                    let t = if truth.row(row).binary_search(&label).is_ok() { targets.0 } else { targets.1 };
+                    let x = a * z + b;
+                    let power = (-x.abs()).exp();
+                    let p = if x >= 0.0 { 1.0 / (1.0 + power) } else { power / (1.0 + power) };
+                    sums.loss += x.max(0.0) + power.ln_1p() - t * x;
+                    let (g, w) = (p - t, p * (1.0 - p));
+                    sums.g = [sums.g[0] + g * z, sums.g[1] + g];
+                    sums.h = [sums.h[0] + w * z * z, sums.h[1] + w * z, sums.h[2] + w];
+                }
+                sums
+            })
+            .collect();
+        rows.iter().fold(Self::default(), |all, row| Self {
+            loss: all.loss + row.loss,
+            g: [0, 1].map(|k| all.g[k] + row.g[k]),
+            h: [0, 1, 2].map(|k| all.h[k] + row.h[k]),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::Array2;
+    use rand::RngExt;
+
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn the_odds_that_drew_the_labels_are_found_again() {
+        let mut rng = testing::rng(11);
+        let logits = testing::matrix(4000, 5, &mut rng).mapv(|x| 0.3 + 0.2 * x);
+        let (slope, offset) = (12.0, -4.0);
+        let rows: Vec<Vec<usize>> = logits
+            .outer_iter()
+            .map(|row| {
+                let drawn = row
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, z)| rng.random::<f64>() < 1.0 / (1.0 + (-(slope * **z + offset)).exp()));
+                drawn.map(|(label, _)| label).collect()
+            })
+            .collect();
+        let kept: Vec<usize> = (0..rows.len()).filter(|row| !rows[*row].is_empty()).collect();
+        let logits = logits.select(ndarray::Axis(0), &kept);
+        let truth = Targets::new(5, kept.iter().map(|row| &rows[*row])).unwrap();
+        let found = Calibration::of(logits.view(), &truth).unwrap();
+        // Rows without a label are left out, which moves the offset; the stationary point is exact all the same.
+        assert!((found.slope - slope).abs() < 1.5, "{found:?}");
+        let sums = Sums::at(
+            &logits.view(),
+            (&truth, targets_of(&truth, 5)),
+            (0.0, 1.0),
+            (found.slope, found.offset),
+        );
+        assert!(sums.g.iter().all(|g| g.abs() < 1e-5), "{sums:?}");
+        // Where the labels are separated, the odds stay finite.
+        let apart = ndarray::array![[5.0, -5.0], [-5.0, 5.0]];
+        let found = Calibration::of(apart.view(), &Targets::new(2, [[0], [1]]).unwrap()).unwrap();
+        assert!((found.slope * 5.0 - 3.0_f64.ln()).abs() < 1e-6 && found.offset.abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn logits_that_say_nothing_are_left_as_they_are() {
+        let truth = Targets::new(2, [[0], [1]]).unwrap();
+        assert_eq!(Calibration::of(Array2::zeros((2, 2)).view(), &truth), None);
+        let wrong = ndarray::array![[0.0, 1.0], [1.0, 0.0]];
+        assert_eq!(Calibration::of(wrong.view(), &truth), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! What is chosen on held-out rows: the loss, the scaling of features, the prior and its strength.
+
+mod bench;
+mod calibration;
+mod climb;
+mod folds;
+mod search;
+mod tried;
+
+pub(super) use self::bench::{RowsOfLabels, kernel_of};
+pub use self::calibration::Calibration;
+pub(super) use self::calibration::offset_of;
+pub(super) use self::folds::{Split, counts};
+pub(super) use self::search::{Chosen, Options, Search};
+pub use self::tried::Tried;

@@ -1,0 +1,260 @@
+//! The order in which candidates are tried: scalings with plain L2, then priors, both with the squared error, whose whole
+//! path is in closed form; then every loss with the best of these.
+
+use ndarray::Array2;
+use robust_ot::Result;
+use robust_ot::loss::Targets;
+use robust_ot::solve::Interrupt;
+
+use super::bench::{Base, Bench, FoldKernels};
+use super::calibration::Calibration;
+use super::climb::{climb, l2_at};
+use super::folds::Split;
+use super::tried::Tried;
+use crate::dataset::Dataset;
+use crate::fit::{Columns, Preparation};
+use crate::full_batch::Linear;
+use crate::label_kernel::{Prior, PriorGeometry};
+use crate::objective::{Objective, Output};
+
+/// The temperatures of the kernel that are tried.
+const TEMPERATURES: [f64; 3] = [0.25, 0.5, 1.0];
+/// The free parts that are tried, the first with every temperature.
+const FREE: [f64; 3] = [0.3, 1.0, 0.1];
+/// Up to this number of products of a row, a feature and a label, the prior of every geometry is tried with every loss;
+/// beyond, only the best one is.
+const LIGHT: f64 = 1e9;
+
+/// What may be chosen, and what is given.
+#[derive(Debug)]
+pub(crate) struct Options<'a> {
+    /// The losses to choose from, with their objectives.
+    pub(crate) bases: Vec<(&'static str, Objective)>,
+    pub(crate) scalings: Vec<Preparation>,
+    pub(crate) geometries: Vec<PriorGeometry>,
+    pub(crate) temperature: Option<f64>,
+    pub(crate) free: Option<f64>,
+    pub(crate) l2: Option<f64>,
+    /// The centered vectors of the label names.
+    pub(crate) names: Option<&'a Array2<f64>>,
+    pub(crate) with_bias: bool,
+    /// Products of a row, a feature and a label.
+    pub(crate) work: f64,
+}
+
+/// The winner.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    /// The place of its loss among the bases.
+    pub(crate) base: usize,
+    pub(crate) scaling: Preparation,
+    pub(crate) prior: Prior,
+    pub(crate) l2: f64,
+    /// Of the held-out rows, where labels have probabilities of their own.
+    pub(crate) calibration: Option<Calibration>,
+}
+
+/// The best candidate so far.
+struct Best {
+    sum: f64,
+    chosen: Chosen,
+    /// Of the held-out rows.
+    logits: Array2<f32>,
+    truth: Targets,
+}
+
+/// The candidates so far.
+pub(crate) struct Search<'a, 'b> {
+    options: &'a Options<'a>,
+    interrupt: &'a Interrupt,
+    tell: &'b mut dyn FnMut(&Tried),
+    square: Objective,
+    best: Option<Best>,
+    pub(crate) tried: Vec<Tried>,
+}
+
+impl<'a, 'b> Search<'a, 'b> {
+    /// Scales the rows to choose from, in this order. Returns the winner, or `None` once interrupted.
+    pub(crate) fn run(
+        options: &'a Options<'a>,
+        square: Objective,
+        (train, validation, splits): (&Dataset, Option<&Dataset>, &[Split]),
+        interrupt: &'a Interrupt,
+        tell: &'b mut dyn FnMut(&Tried),
+    ) -> Result<Option<(Chosen, Vec<Tried>)>> {
+        let mut search = Search { options, interrupt, tell, square, best: None, tried: Vec::new() };
+        if !search.stages(train, validation, splits)? {
+            return Ok(None);
+        }
+        let Some(Best { mut chosen, logits, truth, .. }) = search.best else { return Ok(None) };
+        if options.bases[chosen.base].1.output() == Output::Sigmoid {
+            chosen.calibration = Calibration::of(logits.mapv(f64::from).view(), &truth);
+        }
+        Ok(Some((chosen, search.tried)))
+    }
+
+    /// Returns whether it came to its end.
+    fn stages(&mut self, train: &Dataset, validation: Option<&Dataset>, splits: &[Split]) -> Result<bool> {
+        // The scaling, with plain L2.
+        let mut best: Option<(f64, Preparation, Bench<'a>, i32)> = None;
+        for &scaling in &self.options.scalings {
+            let preprocessing = scaling.of(train);
+            let (mut scaled, mut held) = (train.clone(), validation.cloned());
+            scaled.preprocess(&preprocessing)?;
+            held.as_mut().map_or(Ok(0), |held| held.preprocess(&preprocessing))?;
+            let options = self.options;
+            let bench =
+                Bench::new(splits, &scaled, held.as_ref(), options.names, &self.square, options.with_bias)?;
+            let mut bench = bench;
+            let kernels = bench.kernels(PriorGeometry::None, 1.0)?;
+            let start = best.as_ref().map_or(2, |best| best.3);
+            let square = self.square.clone();
+            let scout = if bench.has_ridge() { ("square", &square) } else { self.first() };
+            let Some((place, sum)) = self.climb(&bench, scaling, scout, (&kernels, Prior::NONE), start)?
+            else {
+                return Ok(false);
+            };
+            if best.as_ref().is_none_or(|best| sum > best.0) {
+                best = Some((sum, scaling, bench, place));
+            }
+        }
+        let Some((plain, scaling, mut bench, place)) = best else { return Ok(true) };
+        // The prior of each geometry.
+        let square = self.square.clone();
+        let scout = if bench.has_ridge() { ("square", &square) } else { self.first() };
+        let mut priors = Vec::new();
+        for &geometry in &self.options.geometries {
+            let Some(found) = self.prior(&mut bench, scaling, scout, geometry, (plain, place))? else {
+                return Ok(false);
+            };
+            priors.push(found);
+        }
+        priors.sort_by(|x, y| y.0.total_cmp(&x.0));
+        if self.options.work > LIGHT && priors.len() > 2 {
+            priors.retain({
+                let best = priors[0].1.geometry;
+                move |(_, prior, _)| prior.geometry == best || prior.geometry == PriorGeometry::None
+            });
+        }
+        // The losses that have no closed form.
+        for (name, objective) in &self.options.bases {
+            if objective.is_square() && bench.has_ridge() || *name == scout.0 {
+                continue;
+            }
+            let mut start = place;
+            for (_, prior, _) in &priors {
+                let kernels = bench.kernels(prior.geometry, prior.temperature)?;
+                let found = self.climb(&bench, scaling, (name, objective), (&kernels, *prior), start)?;
+                let Some((place, _)) = found else { return Ok(false) };
+                start = place;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The loss that scouts where the squared error has no closed form.
+    fn first(&self) -> (&'static str, &'a Objective) {
+        let (name, objective) = &self.options.bases[0];
+        (name, objective)
+    }
+
+    /// The best temperature and free part of a geometry, with their score and their λ.
+    fn prior(
+        &mut self,
+        bench: &mut Bench<'a>,
+        scaling: Preparation,
+        scout: (&'static str, &Objective),
+        geometry: PriorGeometry,
+        (plain, place): (f64, i32),
+    ) -> Result<Option<(f64, Prior, i32)>> {
+        if geometry == PriorGeometry::None {
+            return Ok(Some((plain, Prior::NONE, place)));
+        }
+        let given = |given: Option<f64>, all: &[f64]| given.map_or(all.to_vec(), |given| vec![given]);
+        let frees = given(self.options.free, &FREE);
+        let mut best: Option<(f64, Prior, i32)> = None;
+        for temperature in given(self.options.temperature, &TEMPERATURES) {
+            let prior = Prior { geometry, temperature, free: frees[0] };
+            let kernels = bench.kernels(geometry, temperature)?;
+            let start = best.as_ref().map_or(place, |best| best.2);
+            let found = self.climb(bench, scaling, scout, (&kernels, prior), start)?;
+            let Some((place, sum)) = found else { return Ok(None) };
+            if best.as_ref().is_none_or(|best| sum > best.0) {
+                best = Some((sum, prior, place));
+            }
+        }
+        let Some((_, Prior { temperature, .. }, start)) = best else { return Ok(None) };
+        let kernels = bench.kernels(geometry, temperature)?;
+        for &free in &frees[1..] {
+            let prior = Prior { geometry, temperature, free };
+            let found = self.climb(bench, scaling, scout, (&kernels, prior), start)?;
+            let Some((place, sum)) = found else { return Ok(None) };
+            if best.as_ref().is_none_or(|best| sum > best.0) {
+                best = Some((sum, prior, place));
+            }
+        }
+        Ok(best)
+    }
+
+    /// The best λ of one candidate, or the given one.
+    fn climb(
+        &mut self,
+        bench: &Bench<'a>,
+        scaling: Preparation,
+        (name, objective): (&'static str, &Objective),
+        (kernels, prior): (&FoldKernels, Prior),
+        start: i32,
+    ) -> Result<Option<(i32, f64)>> {
+        let base = Base { name, objective };
+        let unit = bench.unit(base);
+        let mut warm = bench.cold();
+        if let Some(l2) = self.options.l2 {
+            let sum = self.score(bench, scaling, base, (kernels, prior, l2), &mut warm)?;
+            return Ok(sum.map(|sum| (start, sum)));
+        }
+        climb(start, |place| {
+            self.score(bench, scaling, base, (kernels, prior, l2_at(unit, place)), &mut warm)
+        })
+    }
+
+    /// Scores one candidate and keeps it if it is the best of those that may be chosen.
+    fn score(
+        &mut self,
+        bench: &Bench<'a>,
+        scaling: Preparation,
+        base: Base,
+        (kernels, prior, l2): (&FoldKernels, Prior, f64),
+        warm: &mut [Option<Linear>],
+    ) -> Result<Option<f64>> {
+        let logits = bench.logits(base, kernels, (prior.free, l2), warm, self.interrupt)?;
+        let Some(logits) = logits else { return Ok(None) };
+        let found = bench.scores(base, &logits)?;
+        let columns = match scaling.columns {
+            Columns::AsGiven => "as-given",
+            Columns::Factor(_) => "factor",
+            Columns::Standardize => "standardize",
+        };
+        let tried = Tried {
+            loss: base.name.to_owned(),
+            columns: columns.to_owned(),
+            row_length: scaling.row_length,
+            prior,
+            l2,
+            auc: found.auc,
+            map: found.map,
+            precision_at_1: found.precision_at_1,
+        };
+        let sum = tried.sum();
+        (self.tell)(&tried);
+        self.tried.push(tried);
+        let allowed = self.options.geometries.contains(&prior.geometry);
+        let place = self.options.bases.iter().position(|(name, _)| *name == base.name).filter(|_| allowed);
+        if let Some(place) = place
+            && self.best.as_ref().is_none_or(|best| sum > best.sum)
+        {
+            let chosen = Chosen { base: place, scaling, prior, l2, calibration: None };
+            self.best = Some(Best { sum, chosen, logits, truth: bench.truth().clone() });
+        }
+        Ok(Some(sum))
+    }
+}
