@@ -28,6 +28,8 @@ def rot(*arguments):
         ({"metric": "ds", "lam": 3.0, "groups": 3, "grouping": "random", "seed": 4},
          ["--metric", "ds", "--lambda", "3", "--groups", "3", "--grouping", "random", "--seed", "4"]),
         ({"metric": "features"}, ["--metric", "features"]),
+        ({"scale": "std"}, ["--scale", "std"]),
+        ({"scale": "robust"}, ["--scale", "robust"]),
         ({"metric": "srw", "k": 2, "tol": 1e-3}, ["--metric", "srw", "--k", "2", "--tol", "1e-3"]),
         ({"metric": "rkp", "rho": 3.0}, ["--metric", "rkp", "--rho", "3"]),
         ({"metric": "w2", "entropy": 0.5}, ["--metric", "w2", "--entropy", "0.5"]),
@@ -256,6 +258,8 @@ BAD = [
     ({"tol": np.nan}, "tol must be finite and not negative, but is NaN"),
     ({"max_iter": 0}, "max_iter must be at least 1, but is 0"),
     ({"solver": "newton"}, "solver must be auto, classic, line-search or corrective, but is newton"),
+    ({"scale": "max"}, "scale must be none, std or robust, but is max"),
+    ({"scale": 2}, "scale must be 'none', 'std' or 'robust', but is 2"),
     ({"memory": "lots"}, "memory must be a size such as 2GB.*but is lots"),
 ]  # fmt: skip
 
@@ -277,6 +281,39 @@ def test_bad_measures_are_named():
         robust_ot.pairwise([good])
     with pytest.raises(ValueError, match=r"the weights of measures\[1\]"):
         robust_ot.pairwise([good, (good, [-1.0])])
+
+
+def test_columns_of_data_frames_are_matched_by_name():
+    pandas = pytest.importorskip("pandas")
+    ab = pandas.DataFrame({"a": [1.0, 3.0], "b": [2.0, 4.0]})
+    ba = pandas.DataFrame({"b": [1.0, 3.0], "a": [2.0, 4.0]})
+    with pytest.warns(UserWarning, match="matched by name; their order differs in Y"):
+        assert robust_ot.distance(ab, ba).value == pytest.approx(2)
+    with pytest.warns(UserWarning, match=r"their order differs in measures\[1\]"):
+        assert robust_ot.pairwise([ab, ba, ab]).matrix[0] == pytest.approx([0, 2, 0])
+    assert robust_ot.distance(ab, ba.to_numpy()).value == pytest.approx(0)
+    with pytest.raises(ValueError, match="X and Y: columns must have the same names, but only X has 'a' and only Y has 'c'"):
+        robust_ot.distance(ab, ba.rename(columns={"a": "c"}))
+
+
+def test_units_decide_unless_features_are_scaled(rng):
+    X, Y = clouds(rng)
+    units = np.array([1.0, 1.0, 1.0, 1e4, 1.0, 1.0])
+    with pytest.warns(UserWarning, match=r"feature 3 varies \d+ times as much as feature \d, .*scale='std' ends that"):
+        raw = robust_ot.distance(X * units, Y * units)
+    assert raw.feature_weights.argmax() == 3
+    for scale in ("std", "robust"):
+        scaled = robust_ot.distance(X * units, Y * units, scale=scale)
+        assert scaled.feature_weights.argmax() == 1
+        assert scaled.value == pytest.approx(robust_ot.distance(X, Y, scale=scale).value, rel=1e-9)
+    # Two measures pooled are the same two sides.
+    both = robust_ot.pairwise([X * units, Y * units], scale="std").matrix
+    assert both[0, 1] == robust_ot.distance(X * units, Y * units, scale="std").value
+    with pytest.warns(UserWarning, match="feature 3 varies"):
+        robust_ot.pairwise([X * units, Y * units])
+    deviations = np.sqrt((X.var(0) + Y.var(0)) / 2 + (X.mean(0) - Y.mean(0)) ** 2 / 4)
+    by_hand = robust_ot.distance(X / deviations, Y / deviations)
+    assert robust_ot.distance(X, Y, scale="std").value == pytest.approx(by_hand.value, rel=1e-9)
 
 
 def test_a_prior_without_a_use_is_said(rng):

@@ -1,6 +1,7 @@
 //! `robust_ot._core`: conversions between Python and the Rust library, and nothing else.
 
 mod arrays;
+mod columns;
 mod command;
 mod cuda_loss;
 mod device;
@@ -30,6 +31,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The exports of the extension module; the other modules of this crate implement them.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::columns::match_columns;
     #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]

@@ -9,6 +9,7 @@ use robust_ot::Grouping;
 use robust_ot::transport::PlanEntry;
 
 use crate::arrays::{check_fits, matrix, vector};
+use crate::distance::UnevenParts;
 use crate::threads::run;
 
 /// The result of a solve; `robust_ot.Solution` presents it to users.
@@ -42,6 +43,9 @@ pub struct Solution {
     groups: Vec<usize>,
     entropic: bool,
     device: String,
+    /// Two features and the ratio of their spreads, if it is large; not kept in a pickle.
+    #[pyo3(get)]
+    uneven: UnevenParts,
     plan: Plan,
 }
 
@@ -63,6 +67,7 @@ impl Solution {
         grouping: &Grouping,
         entropic: bool,
         device: String,
+        uneven: UnevenParts,
     ) -> Self {
         Self {
             value: solved.value,
@@ -86,6 +91,7 @@ impl Solution {
             groups: grouping.assignment().to_vec(),
             entropic,
             device,
+            uneven,
             plan: Plan::Solved(Box::new(solved)),
         }
     }
@@ -142,6 +148,7 @@ impl Solution {
             groups: item(7)?.extract()?,
             entropic: false,
             device: item(9)?.extract()?,
+            uneven: None,
             plan: Plan::Written(
                 entries.map(|((row, column), mass)| PlanEntry { row, column, mass }).collect(),
             ),

@@ -9,18 +9,19 @@ use robust_ot::device::EntropicOracle;
 use robust_ot::solve::{SolveOptions, Storage};
 use robust_ot::{Grouping, Settings, Solution, Status};
 use robust_ot_cuda::{Device, Streamed, Work};
-use robust_ot_learn::Memory;
-use robust_ot_learn::data::write_table;
+use robust_ot_learn::data::{Matching, write_table};
+use robust_ot_learn::{Memory, Scale};
 use serde_json::{Map, Value, json};
 
 use crate::device::{DeviceOptions, device_name};
 use crate::explain::{Explanation, REPORTED_LINES, TERMINAL_LINES, group_names};
 use crate::failure::Failure;
-use crate::input::{Input, read_all};
+use crate::input::{Input, Inputs, read_all};
 use crate::machine::machine;
 use crate::metric_options::{Metric, MetricOptions};
 use crate::options::{SolverOptions, TextOptions};
 use crate::output::{check_distinct, check_writable, ending, readable, write_failure, write_matrix};
+use crate::point_options::PointOptions;
 use crate::run_folder::{begin_run, clear_run, write_run};
 use crate::signal::interrupt;
 
@@ -38,6 +39,8 @@ pub struct Distance {
     target: PathBuf,
     #[command(flatten)]
     text: TextOptions,
+    #[command(flatten)]
+    points: PointOptions,
     /// Weights of the source points: .npy, or text with one number per line [default: equal]
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     source_weights: Option<PathBuf>,
@@ -86,8 +89,10 @@ impl Distance {
         self.run.as_deref().map_or(Ok(()), begin_run)?;
         let paths = [self.source.clone(), self.target.clone()];
         let weights = [self.source_weights.clone(), self.target_weights.clone()];
-        let mut inputs = read_all(&paths, self.text.embeddings.as_deref(), &weights)?.into_iter();
-        let (Some(source), Some(target)) = (inputs.next(), inputs.next()) else {
+        let Inputs { sides, columns } =
+            read_all(&paths, self.text.embeddings.as_deref(), &self.points, &weights)?;
+        let mut sides = sides.into_iter();
+        let (Some(source), Some(target)) = (sides.next(), sides.next()) else {
             return Err(Failure::Other("two inputs were read, but fewer were returned".into()));
         };
         let pair = format!("{} and {}", self.source.display(), self.target.display());
@@ -116,8 +121,19 @@ impl Distance {
             write_matrix(path, &solution.metric, None)?;
         }
         let solution = &solution;
-        let outcome =
-            Outcome { solution, settings, device, source, target, metric, grouping, seconds, explanation };
+        let outcome = Outcome {
+            solution,
+            settings,
+            device,
+            source,
+            target,
+            columns,
+            scale: self.points.scale,
+            metric,
+            grouping,
+            seconds,
+            explanation,
+        };
         if let Some(folder) = &self.run {
             clear_run(folder)?;
             outcome.write_run(folder, &self.solver, command)?;
@@ -142,6 +158,8 @@ struct Outcome<'a> {
     device: Option<Device>,
     source: Input,
     target: Input,
+    columns: Option<Matching>,
+    scale: Scale,
     metric: Metric,
     grouping: Grouping,
     seconds: f64,
@@ -170,6 +188,10 @@ impl Outcome<'_> {
         object.insert("n_target".into(), json!(target.measure.len()));
         object.insert("dim".into(), json!(source.measure.dim()));
         object.insert("groups".into(), json!(grouping.groups()));
+        if let Some(columns) = self.columns {
+            object.insert("columns_matched_by".into(), json!(columns.name()));
+            object.insert("scale".into(), json!(self.scale.name()));
+        }
         if source.words.is_some() {
             object
                 .insert("unknown_words".into(), json!({"source": source.unknown, "target": target.unknown}));
@@ -203,8 +225,8 @@ impl Outcome<'_> {
     /// Prints the result as text.
     fn print(&self, explained: bool) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        let Self { solution, settings, device, source, target, metric, grouping, seconds, explanation } =
-            self;
+        let Self { solution, settings, device, source, target, metric, grouping, .. } = self;
+        let (seconds, explanation) = (self.seconds, &self.explanation);
         let Solution { relative_gap, status, oracle_calls, .. } = solution;
         let (value, lower_bound) = (readable(solution.value), readable(solution.lower_bound));
         writeln!(out, "distance   {value}")?;

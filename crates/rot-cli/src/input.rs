@@ -3,10 +3,15 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use robust_ot::Measure;
-use robust_ot_learn::data::{Embedded, Embeddings, Histogram, read_points, read_vector};
+use robust_ot::{Error, Measure};
+use robust_ot_learn::data::{
+    Embedded, Embeddings, Histogram, Matching, Table, match_columns, read_points, read_vector,
+};
+use robust_ot_learn::{Scale, Uneven};
 
+use crate::explain::feature_name;
 use crate::failure::Failure;
+use crate::point_options::PointOptions;
 
 /// The maximum number of unknown words listed by name.
 const LISTED: usize = 20;
@@ -38,10 +43,23 @@ impl Input {
     }
 }
 
-/// Reads point clouds, with weights from files where given.
-pub fn read_clouds(paths: &[PathBuf], weights: &[Option<PathBuf>]) -> Result<Vec<Input>, Failure> {
-    let read = |(path, weights): (&PathBuf, &Option<PathBuf>)| {
-        let table = read_points(path)?;
+/// Measures, and what decided which of their columns correspond; nothing for texts.
+pub struct Inputs {
+    pub sides: Vec<Input>,
+    pub columns: Option<Matching>,
+}
+
+/// Reads point clouds, with weights from files where given. Columns are matched by name and features scaled.
+pub fn read_clouds(
+    paths: &[PathBuf],
+    options: &PointOptions,
+    weights: &[Option<PathBuf>],
+) -> Result<Inputs, Failure> {
+    let mut tables = paths.iter().map(|path| read_points(path)).collect::<Result<Vec<_>, _>>()?;
+    let columns = match_tables(paths, &mut tables)?;
+    let (mut measures, mut names) = (Vec::new(), Vec::new());
+    for ((path, table), weights) in paths.iter().zip(tables).zip(weights) {
+        names.push(table.names);
         let place = path.display().to_string();
         let (measure, place) = match weights {
             None => (Measure::uniform(table.values), place),
@@ -57,9 +75,77 @@ pub fn read_clouds(paths: &[PathBuf], weights: &[Option<PathBuf>]) -> Result<Vec
             let (place, mass) = (file.display(), measure.mass());
             say!("rot: note: {place}: weights sum to {mass}; they were scaled to sum to 1");
         }
-        Ok(Input { path: path.clone(), measure, words: None, unknown: Vec::new(), features: table.names })
+        measures.push(measure);
+    }
+    same_dim(paths, &measures)?;
+    let measures = scale(options.scale, measures, names.iter().flatten().next())?;
+    let side = |((path, measure), features): ((&PathBuf, Measure), Option<Vec<String>>)| Input {
+        path: path.clone(),
+        measure,
+        words: None,
+        unknown: Vec::new(),
+        features,
     };
-    paths.iter().zip(weights).map(read).collect()
+    let sides = paths.iter().zip(measures).zip(names).map(side).collect();
+    Ok(Inputs { sides, columns: Some(columns) })
+}
+
+/// Fails unless all measures have the same number of features.
+fn same_dim(paths: &[PathBuf], measures: &[Measure]) -> Result<(), Failure> {
+    let source_dim = measures.first().map_or(0, Measure::dim);
+    let other = measures.iter().zip(paths).find(|(measure, _)| measure.dim() != source_dim);
+    other.map_or(Ok(()), |(measure, path)| {
+        let place = format!("{} and {}", paths[0].display(), path.display());
+        Err(Failure::about(&place, &Error::Dimension { source_dim, target_dim: measure.dim() }))
+    })
+}
+
+/// Scales the features of all measures; without a scale, notes features whose spreads differ so much that one decides.
+fn scale(scale: Scale, measures: Vec<Measure>, names: Option<&Vec<String>>) -> Result<Vec<Measure>, Failure> {
+    if scale == Scale::None
+        && let Some(Uneven { widest, narrowest, ratio }) = Uneven::among(&measures)?
+    {
+        let name = |f: usize| feature_name(names.map(Vec::as_slice), f);
+        let (wide, narrow) = (name(widest), name(narrowest));
+        say!(
+            "rot: note: {wide} varies {ratio:.0} times as much as {narrow}, so it outweighs it; --scale std ends that"
+        );
+    }
+    Ok(scale.apply(measures)?)
+}
+
+/// Puts the columns of all tables in the order of the first one with names, and notes how they were matched if that is not
+/// obvious.
+fn match_tables(paths: &[PathBuf], tables: &mut [Table]) -> Result<Matching, Failure> {
+    let labels: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+    let named: Vec<_> =
+        labels.iter().zip(&*tables).map(|(label, table)| (label.as_str(), table.names.as_deref())).collect();
+    let found = match_columns(&named)?;
+    let which = |chosen: &dyn Fn(usize) -> bool| -> Vec<&str> {
+        (0..labels.len()).filter(|&at| chosen(at)).map(|at| labels[at].as_str()).collect()
+    };
+    let reordered = which(&|at| found.orders[at].is_some());
+    if !reordered.is_empty() {
+        say!("rot: note: columns are matched by name; their order differs in {}", some_of(&reordered));
+    }
+    let nameless = which(&|at| tables[at].names.is_none());
+    if !nameless.is_empty() && nameless.len() < tables.len() {
+        say!("rot: note: columns are matched by position in {}, without a header", some_of(&nameless));
+    }
+    for (table, order) in tables.iter_mut().zip(found.orders) {
+        if let Some(order) = order {
+            *table = table.select(&order);
+        }
+    }
+    Ok(found.by)
+}
+
+/// The first name, and how many more there are.
+fn some_of(names: &[&str]) -> String {
+    match names {
+        [first, others @ ..] if !others.is_empty() => format!("{first} and {} more", others.len()),
+        names => names.concat(),
+    }
 }
 
 /// Reads word counts and the vectors of their words. The vector file is read once.
@@ -83,14 +169,15 @@ pub fn read_texts(paths: &[PathBuf], vectors: &Path) -> Result<Vec<Input>, Failu
 pub fn read_all(
     paths: &[PathBuf],
     vectors: Option<&Path>,
+    points: &PointOptions,
     weights: &[Option<PathBuf>],
-) -> Result<Vec<Input>, Failure> {
+) -> Result<Inputs, Failure> {
     match vectors {
-        None => read_clouds(paths, weights),
+        None => read_clouds(paths, points, weights),
         Some(_) if weights.iter().any(Option::is_some) => Err(Failure::Input(
             "--source-weights and --target-weights are for points; with --embeddings the counts are the weights".into(),
         )),
-        Some(vectors) => read_texts(paths, vectors),
+        Some(vectors) => Ok(Inputs { sides: read_texts(paths, vectors)?, columns: None }),
     }
 }
 

@@ -26,6 +26,7 @@ mod output;
 mod pairwise;
 mod parse;
 mod picture;
+mod point_options;
 mod predict;
 mod raw_samples;
 mod ray;

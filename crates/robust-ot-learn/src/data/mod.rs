@@ -3,6 +3,7 @@
 //! Every error names the file, the line if the file is text, the rule and the value.
 
 mod atomic;
+mod columns;
 mod compressed;
 mod embeddings;
 mod feature_file;
@@ -29,6 +30,7 @@ use std::path::Path;
 use ndarray::{Array1, Array2};
 
 pub use self::atomic::write_atomic;
+pub use self::columns::{ColumnMatch, Matching, match_columns};
 pub use self::embeddings::Embeddings;
 pub use self::feature_file::{FeatureFile, read_features};
 pub use self::features::{Features, Sparse};

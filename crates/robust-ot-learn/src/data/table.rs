@@ -4,7 +4,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 use csv::{ReaderBuilder, StringRecord, Trim, WriterBuilder};
-use ndarray::Array2;
+use ndarray::{Array2, Axis};
 use robust_ot::{Error, Result};
 
 use super::atomic::write_atomic;
@@ -23,6 +23,21 @@ pub struct Table {
     pub values: Array2<f64>,
     /// The column names of the header.
     pub names: Option<Vec<String>>,
+}
+
+impl Table {
+    /// Some columns, in the given order.
+    ///
+    /// ```
+    /// let table = robust_ot_learn::data::Table { values: ndarray::array![[1.0, 2.0]], names: None };
+    /// assert_eq!(table.select(&[1, 0]).values, ndarray::array![[2.0, 1.0]]);
+    /// ```
+    #[must_use]
+    pub fn select(&self, columns: &[usize]) -> Self {
+        let names = self.names.as_ref();
+        let names = names.map(|names| columns.iter().map(|&column| names[column].clone()).collect());
+        Self { values: self.values.select(Axis(1), columns), names }
+    }
 }
 
 /// Reads comma-separated (in `.tsv`: tab-separated) finite numbers, gzipped or not. The first line is a header if all its
