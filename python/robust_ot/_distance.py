@@ -149,12 +149,20 @@ class Distances:
         The widest relative gap of any pair.
     unfinished : int
         Number of pairs that did not converge.
+    offset : float
+        h(0), the value between equal clouds; not zero for ``features`` and ``ds``.
     """
 
     matrix: NDArray[np.float64]
     lower_bounds: NDArray[np.float64]
     relative_gap: float
     unfinished: int
+    offset: float
+
+    @property
+    def excess(self) -> NDArray[np.float64]:
+        """``matrix`` − h(0): zero between equal clouds without entropy, and comparable across problems."""
+        return self.matrix - self.offset
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the matrix."""
@@ -220,7 +228,7 @@ def pairwise(
     names = next(filter(None, map(column_names, points)), None)
     points = matched(points, [f"measures[{i}]" for i in range(n)])
     pairs = [(i, j) for i in range(n) for j in range(i, n)]
-    values, lower, gaps, converged, errors, uneven = _core.pairwise(
+    values, lower, gaps, converged, errors, uneven, offset = _core.pairwise(
         points,
         weights,
         pairs,
@@ -235,7 +243,7 @@ def pairwise(
     unfinished, widest = int((~converged).sum()), float(gaps.max())
     if unfinished:
         warn_unconverged(f"{unfinished} pairs did not converge; the widest relative gap is {widest:.1e}", widest)
-    return Distances(_symmetric(n, pairs, values), _symmetric(n, pairs, lower), widest, unfinished)
+    return Distances(_symmetric(n, pairs, values), _symmetric(n, pairs, lower), widest, unfinished, offset)
 
 
 def _symmetric(n: int, pairs: Iterable[tuple[int, int]], values: NDArray[np.float64]) -> NDArray[np.float64]:

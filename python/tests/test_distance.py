@@ -316,6 +316,21 @@ def test_units_decide_unless_features_are_scaled(rng):
     assert robust_ot.distance(X, Y, scale="std").value == pytest.approx(by_hand.value, rel=1e-9)
 
 
+def test_the_excess_is_zero_between_equal_clouds(rng):
+    X, Y = clouds(rng)
+    for metric in ("p", "kl", "ds", "features", "w2"):
+        same, other = robust_ot.distance(X, X, metric=metric, lam=5.0), robust_ot.distance(X, Y, metric=metric, lam=5.0)
+        assert same.excess == pytest.approx(0, abs=1e-9)
+        assert same.excess_lower_bound <= same.excess
+        assert other.excess > 0.1
+        assert other.value - other.excess == pytest.approx(other.offset) == same.offset
+        assert pickle.loads(pickle.dumps(other)).excess == other.excess
+        both = robust_ot.pairwise([X, Y], metric=metric, lam=5.0)
+        assert both.excess[0, 1] == other.excess
+        assert both.excess[1, 1] == pytest.approx(0, abs=1e-9)
+    assert robust_ot.distance(X, X, metric="features").value == pytest.approx(np.log(6) - 5)
+
+
 def test_a_prior_without_a_use_is_said(rng):
     with pytest.warns(UserWarning, match="prior has no effect with p"):
         robust_ot.distance(*clouds(rng), prior="eye")

@@ -126,8 +126,8 @@ pub fn distance<'py>(
 /// Two features and the ratio of their spreads.
 pub(crate) type UnevenParts = Option<(usize, usize, f64)>;
 
-/// Values, lower bounds and relative gaps of some pairs, whether each converged, the errors by index, and features whose
-/// spreads differ so much that one decides.
+/// Values, lower bounds and relative gaps of some pairs, whether each converged, the errors by index, features whose spreads
+/// differ so much that one decides, and the value between equal clouds.
 type PairArrays<'py> = (
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<f64>>,
@@ -135,6 +135,7 @@ type PairArrays<'py> = (
     Bound<'py, PyArray1<bool>>,
     Bound<'py, PyDict>,
     UnevenParts,
+    f64,
 );
 
 /// Measures, and the settings of the distances between them.
@@ -238,7 +239,8 @@ pub fn pairwise<'py>(
             errors.set_item(at, from_library("", error).into_value(py))?;
         }
     }
-    Ok((values, lower, gaps, converged, errors, uneven))
+    let offset = among.set.offset(among.grouping.groups()).map_err(|error| from_library("", error))?;
+    Ok((values, lower, gaps, converged, errors, uneven, offset))
 }
 
 /// Checks a measure; returns the number of points and of features.

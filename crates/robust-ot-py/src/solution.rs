@@ -28,6 +28,8 @@ pub struct Solution {
     #[pyo3(get)]
     unregularized_value: f64,
     #[pyo3(get)]
+    offset: f64,
+    #[pyo3(get)]
     iterations: usize,
     #[pyo3(get)]
     oracle_calls: usize,
@@ -76,6 +78,7 @@ impl Solution {
             relative_gap: solved.relative_gap,
             transport_cost: solved.transport_cost,
             unregularized_value: solved.unregularized_value,
+            offset: solved.offset,
             iterations: solved.iterations,
             oracle_calls: solved.oracle_calls,
             shape,
@@ -118,7 +121,7 @@ impl Solution {
     fn from_parts(parts: &Bound<'_, PyTuple>) -> PyResult<Self> {
         let item = |at: usize| parts.get_item(at);
         let (rows, columns, masses): (Vec<usize>, Vec<usize>, Vec<f64>) = item(8)?.extract()?;
-        let [value, lower_bound, gap, relative_gap, transport_cost, unregularized_value] =
+        let [value, lower_bound, gap, relative_gap, transport_cost, unregularized_value, offset] =
             item(0)?.extract()?;
         let (iterations, oracle_calls, shape): (usize, usize, (usize, usize)) = item(1)?.extract()?;
         if rows.iter().any(|row| *row >= shape.0) || columns.iter().any(|column| *column >= shape.1) {
@@ -134,6 +137,7 @@ impl Solution {
             relative_gap,
             transport_cost,
             unregularized_value,
+            offset,
             iterations,
             oracle_calls,
             shape,
@@ -165,6 +169,7 @@ impl Solution {
                 self.relative_gap,
                 self.transport_cost,
                 self.unregularized_value,
+                self.offset,
             ],
             (self.iterations, self.oracle_calls, self.shape),
             &self.status,

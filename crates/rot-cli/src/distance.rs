@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::device::{DeviceOptions, device_name};
 use crate::explain::{Explanation, REPORTED_LINES, TERMINAL_LINES, group_names};
 use crate::failure::Failure;
-use crate::input::{Input, Inputs, read_all};
+use crate::input::{Input, Inputs, Names, read_all};
 use crate::machine::machine;
 use crate::metric_options::{Metric, MetricOptions};
 use crate::options::{SolverOptions, TextOptions};
@@ -33,7 +33,8 @@ Examples:
   rot distance x.npy y.npy --metric srw --k 2 --tol 1e-3 --json
   rot distance dunkirk.tsv titanic.tsv --embeddings words.vec --groups 10 --plan-out plan.csv")]
 pub struct Distance {
-    /// Points (.npy, .csv, .tsv; one per row) or, with --embeddings, lines of word, tab, count
+    /// Points (.npy, .csv, .tsv, or - for a table on standard input; one per row) or, with --embeddings, lines of word, tab,
+    /// count
     source: PathBuf,
     /// The same, for the target
     target: PathBuf,
@@ -42,10 +43,10 @@ pub struct Distance {
     #[command(flatten)]
     points: PointOptions,
     /// Weights of the source points: .npy, or text with one number per line [default: equal]
-    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    #[arg(long, value_name = "FILE", conflicts_with = "weight_column", help_heading = "Input")]
     source_weights: Option<PathBuf>,
     /// Weights of the target points [default: equal]
-    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    #[arg(long, value_name = "FILE", conflicts_with = "weight_column", help_heading = "Input")]
     target_weights: Option<PathBuf>,
     #[command(flatten)]
     metric: MetricOptions,
@@ -53,7 +54,7 @@ pub struct Distance {
     solver: SolverOptions,
     #[command(flatten)]
     device: DeviceOptions,
-    /// Write the plan: .csv or .tsv as source, target, mass (words, or rows counted from 0); .npy as a
+    /// Write the plan: .csv or .tsv as source, target, mass (words, or rows counted from 1); .npy as a
     /// dense matrix
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     plan_out: Option<PathBuf>,
@@ -171,6 +172,9 @@ impl Outcome<'_> {
     fn json(&self, solver: &SolverOptions) -> Map<String, Value> {
         let Self { solution, settings, source, target, metric, grouping, seconds, .. } = self;
         let mut object = Map::new();
+        object.insert("excess".into(), json!(solution.excess()));
+        object.insert("excess_lower_bound".into(), json!(solution.excess_lower_bound()));
+        object.insert("offset".into(), json!(solution.offset));
         object.insert("value".into(), json!(solution.value));
         object.insert("lower_bound".into(), json!(solution.lower_bound));
         object.insert("gap".into(), json!(solution.gap));
@@ -192,7 +196,7 @@ impl Outcome<'_> {
             object.insert("columns_matched_by".into(), json!(columns.name()));
             object.insert("scale".into(), json!(self.scale.name()));
         }
-        if source.words.is_some() {
+        if let Names::Words(_) = source.names {
             object
                 .insert("unknown_words".into(), json!({"source": source.unknown, "target": target.unknown}));
         }
@@ -229,8 +233,19 @@ impl Outcome<'_> {
         let (seconds, explanation) = (self.seconds, &self.explanation);
         let Solution { relative_gap, status, oracle_calls, .. } = solution;
         let (value, lower_bound) = (readable(solution.value), readable(solution.lower_bound));
-        writeln!(out, "distance   {value}")?;
-        writeln!(out, "certified  {lower_bound} ≤ W ≤ {value}, relative gap {relative_gap:.1e}")?;
+        if solution.offset == 0.0 {
+            writeln!(out, "distance   {value}")?;
+            writeln!(out, "certified  {lower_bound} ≤ W ≤ {value}, relative gap {relative_gap:.1e}")?;
+        } else {
+            let (excess, lower) = (readable(solution.excess()), readable(solution.excess_lower_bound()));
+            writeln!(out, "excess     {excess}")?;
+            writeln!(out, "certified  {lower} ≤ W − h(0) ≤ {excess}, relative gap {relative_gap:.1e}")?;
+            writeln!(
+                out,
+                "objective  {lower_bound} ≤ W ≤ {value}, with h(0) = {}",
+                readable(solution.offset)
+            )?;
+        }
         if metric.entropy() > 0.0 {
             let without = readable(solution.unregularized_value);
             writeln!(
@@ -285,11 +300,8 @@ fn write_plan(path: &Path, solution: &Solution, source: &Input, target: &Input) 
     if ending(path) == "npy" {
         return write_matrix(path, &solution.dense_plan(), None);
     }
-    let name = |input: &Input, i: usize| {
-        input.words.as_ref().map_or_else(|| i.to_string(), |words| words[i].clone())
-    };
     let header = ["source", "target", "mass"].map(str::to_owned);
     let rows = solution.plan().into_iter();
-    let rows = rows.map(|e| vec![name(source, e.row), name(target, e.column), format!("{:?}", e.mass)]);
+    let rows = rows.map(|e| vec![source.key(e.row), target.key(e.column), format!("{:?}", e.mass)]);
     write_table(path, &header, rows).map_err(write_failure)
 }

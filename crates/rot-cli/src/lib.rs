@@ -7,6 +7,7 @@ mod say;
 
 mod checkpoints;
 mod class_samples;
+mod clouds;
 mod demo;
 mod device;
 mod distance;

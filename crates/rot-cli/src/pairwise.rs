@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::input::{Input, Inputs, read_all};
 use crate::metric_options::{Metric, MetricOptions};
 use crate::options::{SolverOptions, TextOptions};
-use crate::output::{TABLE_STYLE, check_distinct, check_writable, write_matrix};
+use crate::output::{TABLE_STYLE, check_distinct, check_writable, readable, write_matrix};
 use crate::picture::{Heatmap, save};
 use crate::point_options::PointOptions;
 use crate::ray::{FromRay, solve_on_ray};
@@ -38,7 +38,7 @@ Examples:
   rot pairwise *.csv --heatmap distances.svg
   rot pairwise scripts/*.tsv --embeddings words.vec --groups 10 --out distances.csv")]
 pub struct Pairwise {
-    /// Points (.npy, .csv, .tsv; one per row) or, with --embeddings, lines of word, tab, count
+    /// Points (.npy, .csv, .tsv, or - for a table on standard input; one per row) or, with --embeddings, lines of word, tab, count
     #[arg(required = true, num_args = 1.., value_name = "FILES")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -70,6 +70,8 @@ struct Distances {
     labels: Vec<String>,
     matrix: Array2<f64>,
     lower_bounds: Array2<f64>,
+    /// h(0), the value between equal clouds.
+    offset: f64,
     /// The largest relative gap of all pairs.
     relative_gap: f64,
     /// The number of pairs that did not converge.
@@ -154,6 +156,7 @@ impl Pairwise {
             labels: labels(inputs),
             matrix,
             lower_bounds,
+            offset: metric.set().offset(grouping.groups())?,
             relative_gap,
             unfinished,
             not_stored: 0,
@@ -175,6 +178,7 @@ impl Pairwise {
         object.insert("labels".into(), json!(distances.labels));
         object.insert("matrix".into(), json!(rows(&distances.matrix)));
         object.insert("lower_bounds".into(), json!(rows(&distances.lower_bounds)));
+        object.insert("offset".into(), json!(distances.offset));
         let closest: Vec<_> = distances.closest().map(|(_, j)| &distances.labels[j]).collect();
         object.insert("closest".into(), json!(closest));
         object.insert("relative_gap".into(), json!(distances.relative_gap));
@@ -231,7 +235,8 @@ fn solve_all(
             "rot: note: {on_cpu} pairs took the GPU too long, or needed more digits than it has, and were solved on the CPU"
         );
     }
-    Distances::new(inputs, &pairs, &found, settings.memory, start)
+    let offset = set.offset(grouping.groups())?;
+    Distances::new(inputs, &pairs, &found, (offset, settings.memory), start)
 }
 
 /// Every unordered pair, including a measure with itself.
@@ -245,7 +250,7 @@ impl Distances {
         inputs: &[Input],
         pairs: &[(usize, usize)],
         solved: &[PairDistance],
-        memory: usize,
+        (offset, memory): (f64, usize),
         start: Instant,
     ) -> Result<Self, Failure> {
         let done = solved.iter().filter(|pair| pair.status != Status::Interrupted).count();
@@ -265,6 +270,7 @@ impl Distances {
             labels: labels(inputs),
             matrix,
             lower_bounds,
+            offset,
             relative_gap: solved.iter().fold(0.0, |top, pair| f64::max(top, pair.relative_gap)),
             unfinished: solved.iter().filter(|pair| pair.status != Status::Converged).count(),
             not_stored: solved.iter().filter(|pair| pair.storage != Storage::Stored).count(),
@@ -310,6 +316,9 @@ impl Distances {
             )?;
         }
         let (pairs, gap, seconds) = (n * (n + 1) / 2, self.relative_gap, self.seconds);
+        if self.offset != 0.0 {
+            writeln!(out, "\nEqual clouds have the value h(0) = {}", readable(self.offset))?;
+        }
         if self.not_stored > 0 {
             let (count, memory) = (self.not_stored, Memory(self.memory));
             writeln!(
