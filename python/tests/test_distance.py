@@ -1,4 +1,5 @@
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -318,19 +319,55 @@ def test_units_decide_unless_features_are_scaled(rng):
 
 def test_the_excess_is_zero_between_equal_clouds(rng):
     X, Y = clouds(rng)
-    for metric in ("p", "kl", "ds", "features", "w2"):
-        same, other = robust_ot.distance(X, X, metric=metric, lam=5.0), robust_ot.distance(X, Y, metric=metric, lam=5.0)
+    for keywords in ({"metric": "p"}, {"metric": "w2"}, *({"metric": name, "lam": 5.0} for name in ("kl", "ds", "features"))):
+        same, other = robust_ot.distance(X, X, **keywords), robust_ot.distance(X, Y, **keywords)
         assert same.excess == pytest.approx(0, abs=1e-9)
         assert same.excess_lower_bound <= same.excess
         assert other.excess > 0.1
         assert other.value - other.excess == pytest.approx(other.offset) == same.offset
         assert pickle.loads(pickle.dumps(other)).excess == other.excess
-        both = robust_ot.pairwise([X, Y], metric=metric, lam=5.0)
+        both = robust_ot.pairwise([X, Y], **keywords)
         assert both.excess[0, 1] == other.excess
         assert both.excess[1, 1] == pytest.approx(0, abs=1e-9)
     assert robust_ot.distance(X, X, metric="features").value == pytest.approx(np.log(6) - 5)
 
 
-def test_a_prior_without_a_use_is_said(rng):
-    with pytest.warns(UserWarning, match="prior has no effect with p"):
-        robust_ot.distance(*clouds(rng), prior="eye")
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"prior": "eye"}, "prior has no effect with p; it belongs to kl and ds"),
+        ({"lam": 2.0}, "lam has no effect with p; it belongs to kl, ds and features"),
+        ({"metric": "kl", "lam": 50.0, "k": 2}, "k has no effect with kl; it belongs to p, p-power and srw"),
+        ({"metric": "w2", "rho": 3.0}, "rho has no effect with w2; it belongs to rkp"),
+    ],
+)
+def test_an_argument_without_effect_is_said(rng, keywords, message):
+    with pytest.warns(UserWarning, match=message):
+        robust_ot.distance(*clouds(rng), **keywords)
+
+
+def test_the_recorded_command_is_as_typed(tmp_path):
+    (tmp_path / "a.csv").write_text("0,0\n1,0\n")
+    script = "import sys; sys.argv[0] = '/opt/bin/rot'; from robust_ot._command import main; sys.exit(main())"
+    arguments = ["distance", "a.csv", "a.csv", "--run", "folder"]
+    done = subprocess.run([sys.executable, "-c", script, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "folder" / "run.json").read_text())["command"] == "rot distance a.csv a.csv --run folder"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudoterminal")
+def test_a_terminal_shows_that_a_distance_is_being_solved(rng, tmp_path):
+    import pty
+
+    X, Y = rng.normal(size=(1500, 4)), rng.normal(size=(1500, 4)) + 1
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "robust_ot._command", "distance", tmp_path / "x.npy", tmp_path / "y.npy", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as running:
+        os.close(theirs)
+        assert running.stdout is not None
+        json.loads(running.stdout.read())
+        shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert "solving 1500 × 1500 points in 4 dimensions" in shown

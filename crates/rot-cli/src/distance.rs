@@ -24,6 +24,7 @@ use crate::output::{check_distinct, check_writable, ending, readable, write_fail
 use crate::point_options::PointOptions;
 use crate::run_folder::{begin_run, clear_run, write_run};
 use crate::signal::interrupt;
+use crate::waiting::waiting_for;
 
 /// The robust distance between two measures, with bounds on its error.
 #[derive(Debug, Args)]
@@ -108,7 +109,10 @@ impl Distance {
         let oracle = oracle.map(|oracle| Box::new(oracle) as Box<dyn EntropicOracle>);
         let options =
             SolveOptions { interrupt: Some(&interrupt()), device: oracle, ..SolveOptions::default() };
+        let (m, n, dim) = (source.measure.len(), target.measure.len(), source.measure.dim());
+        let waiting = waiting_for(format!("solving {m} × {n} points in {dim} dimensions"));
         let solved = problem.solve_with(&settings, options);
+        waiting.finish_and_clear();
         let solution = solved.map_err(|e| Failure::about(&pair, &e))?;
         let seconds = start.elapsed().as_secs_f64();
 

@@ -42,6 +42,7 @@ mod train;
 mod training_data;
 mod training_options;
 mod training_progress;
+mod waiting;
 
 use std::ffi::OsString;
 
