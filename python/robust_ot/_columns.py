@@ -31,9 +31,7 @@ def matched(tables: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         which = changed[0] if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more"
         message = f"columns are matched by name; their order differs in {which}"
         warnings.warn(message, UserWarning, stacklevel=3)
-    return [
-        table if order is None else np.asarray(table)[:, order] for table, order in zip(tables, orders, strict=True)
-    ]
+    return [table if order is None else np.asarray(table)[:, order] for table, order in zip(tables, orders, strict=True)]
 
 
 def warn_uneven(uneven: tuple[int, int, float] | None, names: Sequence[str] | None) -> None:
@@ -41,5 +39,6 @@ def warn_uneven(uneven: tuple[int, int, float] | None, names: Sequence[str] | No
     if uneven is None:
         return
     wide, narrow = (f"feature {f}" if names is None else names[f] for f in uneven[:2])
-    message = f"{wide} varies {uneven[2]:.0f} times as much as {narrow}, so it outweighs it; scale='std' ends that"
+    how_much = f"{wide} varies {uneven[2]:.0f} times as much as {narrow} and dominates the distance"
+    message = f"{how_much}; scale='std' puts features on one scale"
     warnings.warn(message, UserWarning, stacklevel=3)

@@ -239,8 +239,16 @@ pub fn pairwise<'py>(
             errors.set_item(at, from_library("", error).into_value(py))?;
         }
     }
-    let offset = among.set.offset(among.grouping.groups()).map_err(|error| from_library("", error))?;
+    // Where there is none, every pair has an error that says why.
+    let offset = among.set.offset(among.grouping.groups()).unwrap_or(f64::NAN);
     Ok((values, lower, gaps, converged, errors, uneven, offset))
+}
+
+/// h(0) of a metric set for the given number of features, the value between equal clouds; NaN if it does not fit.
+#[pyfunction]
+pub fn metric_offset(metric: &Bound<'_, PyTuple>, features: usize) -> PyResult<f64> {
+    let metric = MetricArguments::new(metric)?;
+    Ok(metric.set()?.offset(metric.grouping(features)?.groups()).unwrap_or(f64::NAN))
 }
 
 /// Checks a measure; returns the number of points and of features.

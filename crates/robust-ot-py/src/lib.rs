@@ -38,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use crate::cuda_loss::CudaLoss;
     #[pymodule_export]
-    use crate::distance::{check_measure, distance, pairwise};
+    use crate::distance::{check_measure, distance, metric_offset, pairwise};
     #[pymodule_export]
     use crate::fit::fit;
     #[pymodule_export]

@@ -34,18 +34,21 @@ pub fn read_clouds(
     let (mut measures, mut names) = (Vec::new(), Vec::new());
     for ((path, points), weights) in paths.iter().zip(all).zip(weights) {
         let rows = points.table.values.nrows() + points.missing_rows.len();
-        names.push((points.table.names.clone(), kept_rows(&points.missing_rows, rows)));
+        let gaps = points.missing_rows.len();
+        names.push((points.table.names.clone(), kept_rows(&points.missing_rows, rows), gaps));
         measures.push(measure(path, points, weights.as_deref(), rows)?);
     }
     same_dim(paths, &measures)?;
-    let measures = scale(options.scale, measures, names.iter().find_map(|(features, _)| features.as_ref()))?;
-    let side = |((path, measure), (features, rows)): ((&PathBuf, Measure), (_, Vec<usize>))| Input {
-        path: path.clone(),
-        measure,
-        names: Names::Rows(rows),
-        unknown: Vec::new(),
-        features,
-    };
+    let measures = scale(options.scale, measures, names.iter().find_map(|(features, ..)| features.as_ref()))?;
+    let side =
+        |((path, measure), (features, rows, gaps)): ((&PathBuf, Measure), (_, Vec<usize>, usize))| Input {
+            path: path.clone(),
+            measure,
+            names: Names::Rows(rows),
+            missing_rows: gaps,
+            unknown: Vec::new(),
+            features,
+        };
     let sides = paths.iter().zip(measures).zip(names).map(side).collect();
     Ok(Inputs { sides, columns: Some(columns) })
 }
@@ -140,7 +143,7 @@ fn scale(scale: Scale, measures: Vec<Measure>, names: Option<&Vec<String>>) -> R
         let name = |f: usize| feature_name(names.map(Vec::as_slice), f);
         let (wide, narrow) = (name(widest), name(narrowest));
         say!(
-            "rot: note: {wide} varies {ratio:.0} times as much as {narrow}, so it outweighs it; --scale std ends that"
+            "rot: note: {wide} varies {ratio:.0} times as much as {narrow} and dominates the distance; --scale std puts features on one scale"
         );
     }
     Ok(scale.apply(measures)?)

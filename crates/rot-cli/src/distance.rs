@@ -199,6 +199,8 @@ impl Outcome<'_> {
         if let Some(columns) = self.columns {
             object.insert("columns_matched_by".into(), json!(columns.name()));
             object.insert("scale".into(), json!(self.scale.name()));
+            let missing = json!({"source": source.missing_rows, "target": target.missing_rows});
+            object.insert("missing_rows".into(), missing);
         }
         if let Names::Words(_) = source.names {
             object

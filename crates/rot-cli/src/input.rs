@@ -28,6 +28,8 @@ pub struct Input {
     pub path: PathBuf,
     pub measure: Measure,
     pub names: Names,
+    /// The number of rows with missing values, which are left out.
+    pub missing_rows: usize,
     /// The words of a text without a vector.
     pub unknown: Vec<String>,
     /// The header of a table.
@@ -75,7 +77,14 @@ pub fn read_texts(paths: &[PathBuf], vectors: &Path) -> Result<Vec<Input>, Failu
     let embeddings = Embeddings::read(vectors, &wanted)?;
     let embed = |(path, text): (&PathBuf, &Histogram)| {
         let Embedded { measure, words, unknown } = text.embed(&embeddings, path)?;
-        Ok(Input { path: path.clone(), measure, names: Names::Words(words), unknown, features: None })
+        Ok(Input {
+            path: path.clone(),
+            measure,
+            names: Names::Words(words),
+            missing_rows: 0,
+            unknown,
+            features: None,
+        })
     };
     let inputs = paths.iter().zip(&texts).map(embed).collect::<Result<Vec<_>, Failure>>()?;
     inputs.iter().for_each(say_unknown);

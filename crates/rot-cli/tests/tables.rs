@@ -101,6 +101,8 @@ fn rows_with_gaps_are_refused_or_left_out_and_counted() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("row 2 → row 3"), "{text}");
     assert!(scratch.read("plan.csv").contains("\n2,3,0.5\n"), "{}", scratch.read("plan.csv"));
+    let json = scratch.json("distance x.csv gaps.csv --missing drop-rows");
+    assert_eq!(json["missing_rows"], serde_json::json!({"source": 0, "target": 2}));
     // A file of weights has one for every row.
     scratch.write("w.txt", "1\n7\n1\n7\n");
     is_four(&scratch, "x.csv gaps.csv --missing drop-rows --target-weights w.txt");

@@ -200,6 +200,7 @@ mod tests {
         // Gaps in columns that are not read do not count.
         let options = TableOptions { missing: Missing::DropRows, ..drop(&["x", "w"]) };
         assert_eq!(read(text, &options).unwrap().missing_rows, [2]);
+        let options = TableOptions { missing: Missing::DropRows, ..TableOptions::default() };
         let message = read("x\nNA\n", &options).unwrap_err().to_string();
         assert!(
             message.ends_with("t.csv: must hold at least one row of numbers, but all 1 have gaps"),

@@ -184,8 +184,8 @@ impl MetricSet {
         self.evaluate(moment)
     }
 
-    /// h(0) for metrics of size r × r, the value between equal clouds: not zero for `Features` and `Ds`, whose penalty has
-    /// no metric without cost.
+    /// h(0) for metrics of size r × r, the value between equal clouds. It is negative where every metric has a penalty: for
+    /// `Features`, and for `Ds` unless its prior is doubly stochastic.
     ///
     /// ```
     /// use robust_ot::MetricSet;
