@@ -1,6 +1,6 @@
 # On a fresh machine with Rust and Python: make demo, make test.
-.PHONY: api bench bench-capacity bench-cuda bench-learning bench-python check-targets demo docs docs-rust gallery lint \
-	lint-python lint-rust package release site test test-browser test-cuda test-python test-rust wheel
+.PHONY: api bench bench-capacity bench-cuda bench-learning bench-python check-targets demo docs docs-rust gallery install lint \
+	lint-python lint-rust man package release site test test-browser test-cuda test-python test-rust wheel
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -15,6 +15,20 @@ test-rust: $(VENV)/ready
 	NEEDS_NVRTC=1 LD_LIBRARY_PATH="$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu[0-9]*/lib):$$LD_LIBRARY_PATH" \
 		cargo test --workspace --locked
 	for example in distance pairwise loss train; do target/debug/examples/$$example > /dev/null || exit 1; done
+
+# Installs the command with its pages for man and its completions: make install PREFIX=/usr/local
+PREFIX := $(HOME)/.local
+install:
+	cargo install --locked --path crates/rot-cli --root $(PREFIX)
+	$(PREFIX)/bin/rot man $(PREFIX)/share/man/man1
+	mkdir -p $(PREFIX)/share/bash-completion/completions $(PREFIX)/share/zsh/site-functions $(PREFIX)/share/fish/vendor_completions.d
+	$(PREFIX)/bin/rot completions bash > $(PREFIX)/share/bash-completion/completions/rot
+	$(PREFIX)/bin/rot completions zsh > $(PREFIX)/share/zsh/site-functions/_rot
+	$(PREFIX)/bin/rot completions fish > $(PREFIX)/share/fish/vendor_completions.d/rot.fish
+
+# Writes the pages for man to target/man, from where the source distribution takes them.
+man:
+	cargo run --release --locked --quiet --package rot-cli -- man target/man
 
 # Packages every crate and builds it from the packaged files alone.
 package:
@@ -109,7 +123,7 @@ check-targets: $(VENV)/zig
 # Everything that is published, with checksums, in target/dist: crates, source distribution, and wheels and commands for Linux
 # with glibc 2.28 or later. Needs rustup.
 LINUX_TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
-release: package check-targets
+release: package check-targets man
 	rustup target add $(LINUX_TARGETS)
 	rm -rf target/dist && mkdir -p target/dist
 	cp target/package/*.crate target/dist

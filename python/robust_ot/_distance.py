@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robust_ot import _core
+from robust_ot._columns import column_names, matched, warn_uneven
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._solution import Solution
 from robust_ot._warning import warn_unconverged
 
 Solver = Literal["auto", "classic", "line-search", "corrective"]
+Scale = Literal["none", "std", "robust"]
 MeasureLike = ArrayLike | tuple[ArrayLike, ArrayLike]
 
 
@@ -32,6 +34,7 @@ def distance(
     groups: int | None = None,
     grouping: Grouping = "contiguous",
     seed: int = 0,
+    scale: Scale = "none",
     entropy: float = 0.0,
     solver: Solver = "auto",
     tol: float = 1e-4,
@@ -51,7 +54,7 @@ def distance(
     Parameters
     ----------
     X, Y : array-like of shape (m, d) and (n, d)
-        Source and target points, one per row.
+        Source and target points, one per row. Columns of two data frames are matched by name; names that differ are an error.
     a, b : array-like of shape (m,) and (n,), optional
         Their weights, scaled to sum to one; uniform by default.
     metric : {'p', 'p-power', 'kl', 'ds', 'features', 'srw', 'rkp', 'w2'}
@@ -70,6 +73,9 @@ def distance(
         How features are grouped, or the group index of every feature.
     seed : int
         Seed of ``grouping='random'``.
+    scale : {'none', 'std', 'robust'}
+        What every feature is divided by: nothing, its standard deviation, or its interquartile range / 1.349 (robust against
+        outliers), of X and Y pooled. Unscaled, the units of the features decide which of them matter.
     entropy : float
         Weight of the entropy of the plan; 0 gives exact plans.
     solver : {'auto', 'classic', 'line-search', 'corrective'}
@@ -94,6 +100,8 @@ def distance(
     -----
     ConvergenceWarning
         When the gap is wider than ``tol``; the warning carries the gap.
+    UserWarning
+        When one feature varies more than 100 times as much as another and nothing is scaled.
 
     See Also
     --------
@@ -109,6 +117,8 @@ def distance(
     >>> robust_ot.distance(X, Y, metric="features", lam=0.1).feature_weights.round(2)
     array([0., 0., 1., 0.])
     """
+    names = column_names(X) or column_names(Y)
+    X, Y = matched([X, Y], ["X", "Y"])
     found = _core.distance(
         X,
         Y,
@@ -116,7 +126,9 @@ def distance(
         b,
         metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
         (entropy, solver, tol, max_iter, memory, device),
+        scale,
     )
+    warn_uneven(found.uneven, names)
     if found.status != "converged":
         gap = found.relative_gap
         warn_unconverged(f"distance ended as {found.status}, with a relative gap of {gap:.1e} instead of {tol:.1e}", gap)
@@ -137,12 +149,20 @@ class Distances:
         The widest relative gap of any pair.
     unfinished : int
         Number of pairs that did not converge.
+    offset : float
+        h(0), the value between equal clouds; not zero for ``features`` and ``ds``.
     """
 
     matrix: NDArray[np.float64]
     lower_bounds: NDArray[np.float64]
     relative_gap: float
     unfinished: int
+    offset: float
+
+    @property
+    def excess(self) -> NDArray[np.float64]:
+        """``matrix`` − h(0): zero between equal clouds without entropy, and comparable across problems."""
+        return self.matrix - self.offset
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the matrix."""
@@ -160,6 +180,7 @@ def pairwise(
     groups: int | None = None,
     grouping: Grouping = "contiguous",
     seed: int = 0,
+    scale: Scale = "none",
     entropy: float = 0.0,
     solver: Solver = "auto",
     tol: float = 1e-4,
@@ -175,9 +196,9 @@ def pairwise(
     Parameters
     ----------
     measures : sequence of array-like or of (points, weights)
-        Points, one per row, with uniform weights or their own.
-    metric, k, rho, lam, prior, groups, grouping, seed, entropy, solver, tol, max_iter, memory, device
-        As for :func:`distance`.
+        Points, one per row, with uniform weights or their own. Columns of data frames are matched by name.
+    metric, k, rho, lam, prior, groups, grouping, seed, scale, entropy, solver, tol, max_iter, memory, device
+        As for :func:`distance`; features are scaled by their spread over all measures pooled, each with the same weight.
 
     Returns
     -------
@@ -204,21 +225,25 @@ def pairwise(
     n = len(points)
     if n < 2:
         raise ValueError(f"measures must be at least 2, but there {'is' if n == 1 else 'are'} {n}")
+    names = next(filter(None, map(column_names, points)), None)
+    points = matched(points, [f"measures[{i}]" for i in range(n)])
     pairs = [(i, j) for i in range(n) for j in range(i, n)]
-    values, lower, gaps, converged, errors = _core.pairwise(
+    values, lower, gaps, converged, errors, uneven, offset = _core.pairwise(
         points,
         weights,
         pairs,
         metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
         (entropy, solver, tol, max_iter, memory, device),
+        scale,
     )
+    warn_uneven(uneven, names)
     for at, error in errors.items():
         i, j = pairs[at]
         raise type(error)(f"measures[{i}] and measures[{j}]: {error}")
     unfinished, widest = int((~converged).sum()), float(gaps.max())
     if unfinished:
         warn_unconverged(f"{unfinished} pairs did not converge; the widest relative gap is {widest:.1e}", widest)
-    return Distances(_symmetric(n, pairs, values), _symmetric(n, pairs, lower), widest, unfinished)
+    return Distances(_symmetric(n, pairs, values), _symmetric(n, pairs, lower), widest, unfinished, offset)
 
 
 def _symmetric(n: int, pairs: Iterable[tuple[int, int]], values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ def solve_tile(
 def solve(measures: Measures, pairs: list[tuple[int, int]], asked: tuple[Any, ...], how: tuple[Any, ...]) -> tuple[Any, ...]:
     """Solve some pairs, on one thread; a pair with an error has NaN, and the error is listed by its place."""
     _core.set_threads(1)
-    return _core.pairwise(*_chosen(measures, pairs), asked, how)
+    return _core.pairwise(*_chosen(measures, pairs), asked, how)[:5]
 
 
 def _chosen(measures: Measures, pairs: list[tuple[int, int]]) -> tuple[list[Any], list[Any], list[tuple[int, int]]]:

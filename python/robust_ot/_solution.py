@@ -50,6 +50,21 @@ class Solution:
         return self._core.lower_bound
 
     @property
+    def excess(self) -> float:
+        """``value`` − h(0): zero between equal clouds without entropy, and the number to compare across problems."""
+        return self.value - self.offset
+
+    @property
+    def excess_lower_bound(self) -> float:
+        """``lower_bound`` − h(0)."""
+        return self.lower_bound - self.offset
+
+    @property
+    def offset(self) -> float:
+        """h(0), the value between equal clouds without entropy; not zero for ``features`` and ``ds``."""
+        return self._core.offset
+
+    @property
     def gap(self) -> float:
         """``value`` − ``lower_bound``."""
         return self._core.gap
@@ -155,7 +170,8 @@ class Solution:
         order = np.argsort(-np.abs(np.triu(metric)), axis=None)[:_SHOWN]
         pairs = [divmod(int(place), len(metric)) for place in order]
         what = "feature" if len(metric) == len(self.groups) else "group"
-        rows = [
+        rows = [("excess", f"{self.excess:.6g}, with h(0) = {self.offset:.6g}")] if self.offset else []
+        rows += [
             ("distance", f"{self.value:.6g}"),
             ("certified", f"{self.lower_bound:.6g} ≤ W ≤ {self.value:.6g}, relative gap {self.relative_gap:.1e}"),
             ("metric", self.metric_name),

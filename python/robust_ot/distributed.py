@@ -22,6 +22,7 @@ except ImportError as error:
     raise ImportError(f"robust_ot.distributed needs Ray: pip install robust-ot[ray] ({error})") from error
 
 from robust_ot import _core
+from robust_ot._columns import matched
 from robust_ot._distance import Distances, MeasureLike, Solver
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._ray_cluster import Progress, connect
@@ -58,6 +59,8 @@ class AllDistances(Distances):
         The widest relative gap of any pair.
     unfinished : int
         Number of pairs that did not converge.
+    offset : float
+        As in :class:`robust_ot.Distances`.
     failed : dict
         What is wrong, by ``(i,)`` for a measure and ``(i, j)`` for a pair.
     """
@@ -196,7 +199,9 @@ def pairwise(
     _warn_failed(failed)
     if unfinished:
         warn_unconverged(f"{unfinished} pairs did not converge; the widest relative gap is {worst:.1e}", worst)
-    return AllDistances(store.array("distances"), store.array("lower_bounds"), worst, unfinished, failed)
+    width = next((measure[0].shape[1] for measure in checked if measure is not None), 1)
+    offset = _core.metric_offset(asked, width)
+    return AllDistances(store.array("distances"), store.array("lower_bounds"), worst, unfinished, offset, failed)
 
 
 def nearest(
@@ -381,8 +386,9 @@ def _check(measures: Sequence[MeasureLike]) -> tuple[list[Checked], dict[tuple[i
     checked: list[Checked] = []
     failed: dict[tuple[int, ...], str] = {}
     width: int | None = None
-    for at, measure in enumerate(measures):
-        points, weights = measure if isinstance(measure, tuple) and len(measure) == 2 else (measure, None)
+    given = [own if isinstance(own, tuple) and len(own) == 2 else (own, None) for own in measures]
+    tables = matched([points for points, _ in given], [f"measures[{at}]" for at in range(len(given))])
+    for at, (points, (_, weights)) in enumerate(zip(tables, given, strict=True)):
         try:
             count, dim = _core.check_measure(points, weights)
             width = dim if width is None else width

@@ -1,4 +1,5 @@
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -28,6 +29,8 @@ def rot(*arguments):
         ({"metric": "ds", "lam": 3.0, "groups": 3, "grouping": "random", "seed": 4},
          ["--metric", "ds", "--lambda", "3", "--groups", "3", "--grouping", "random", "--seed", "4"]),
         ({"metric": "features"}, ["--metric", "features"]),
+        ({"scale": "std"}, ["--scale", "std"]),
+        ({"scale": "robust"}, ["--scale", "robust"]),
         ({"metric": "srw", "k": 2, "tol": 1e-3}, ["--metric", "srw", "--k", "2", "--tol", "1e-3"]),
         ({"metric": "rkp", "rho": 3.0}, ["--metric", "rkp", "--rho", "3"]),
         ({"metric": "w2", "entropy": 0.5}, ["--metric", "w2", "--entropy", "0.5"]),
@@ -256,6 +259,8 @@ BAD = [
     ({"tol": np.nan}, "tol must be finite and not negative, but is NaN"),
     ({"max_iter": 0}, "max_iter must be at least 1, but is 0"),
     ({"solver": "newton"}, "solver must be auto, classic, line-search or corrective, but is newton"),
+    ({"scale": "max"}, "scale must be none, std or robust, but is max"),
+    ({"scale": 2}, "scale must be 'none', 'std' or 'robust', but is 2"),
     ({"memory": "lots"}, "memory must be a size such as 2GB.*but is lots"),
 ]  # fmt: skip
 
@@ -279,6 +284,90 @@ def test_bad_measures_are_named():
         robust_ot.pairwise([good, (good, [-1.0])])
 
 
-def test_a_prior_without_a_use_is_said(rng):
-    with pytest.warns(UserWarning, match="prior has no effect with p"):
-        robust_ot.distance(*clouds(rng), prior="eye")
+def test_columns_of_data_frames_are_matched_by_name():
+    pandas = pytest.importorskip("pandas")
+    ab = pandas.DataFrame({"a": [1.0, 3.0], "b": [2.0, 4.0]})
+    ba = pandas.DataFrame({"b": [1.0, 3.0], "a": [2.0, 4.0]})
+    with pytest.warns(UserWarning, match="matched by name; their order differs in Y"):
+        assert robust_ot.distance(ab, ba).value == pytest.approx(2)
+    with pytest.warns(UserWarning, match=r"their order differs in measures\[1\]"):
+        assert robust_ot.pairwise([ab, ba, ab]).matrix[0] == pytest.approx([0, 2, 0])
+    assert robust_ot.distance(ab, ba.to_numpy()).value == pytest.approx(0)
+    with pytest.raises(ValueError, match="X and Y: columns must have the same names, but only X has 'a' and only Y has 'c'"):
+        robust_ot.distance(ab, ba.rename(columns={"a": "c"}))
+
+
+def test_units_decide_unless_features_are_scaled(rng):
+    X, Y = clouds(rng)
+    units = np.array([1.0, 1.0, 1.0, 1e4, 1.0, 1.0])
+    with pytest.warns(UserWarning, match=r"feature 3 varies \d+ times as much as feature \d and dominates.*scale='std' puts"):
+        raw = robust_ot.distance(X * units, Y * units)
+    assert raw.feature_weights.argmax() == 3
+    for scale in ("std", "robust"):
+        scaled = robust_ot.distance(X * units, Y * units, scale=scale)
+        assert scaled.feature_weights.argmax() == 1
+        assert scaled.value == pytest.approx(robust_ot.distance(X, Y, scale=scale).value, rel=1e-9)
+    # Two measures pooled are the same two sides.
+    both = robust_ot.pairwise([X * units, Y * units], scale="std").matrix
+    assert both[0, 1] == robust_ot.distance(X * units, Y * units, scale="std").value
+    with pytest.warns(UserWarning, match="feature 3 varies"):
+        robust_ot.pairwise([X * units, Y * units])
+    deviations = np.sqrt((X.var(0) + Y.var(0)) / 2 + (X.mean(0) - Y.mean(0)) ** 2 / 4)
+    by_hand = robust_ot.distance(X / deviations, Y / deviations)
+    assert robust_ot.distance(X, Y, scale="std").value == pytest.approx(by_hand.value, rel=1e-9)
+
+
+def test_the_excess_is_zero_between_equal_clouds(rng):
+    X, Y = clouds(rng)
+    for keywords in ({"metric": "p"}, {"metric": "w2"}, *({"metric": name, "lam": 5.0} for name in ("kl", "ds", "features"))):
+        same, other = robust_ot.distance(X, X, **keywords), robust_ot.distance(X, Y, **keywords)
+        assert same.excess == pytest.approx(0, abs=1e-9)
+        assert same.excess_lower_bound <= same.excess
+        assert other.excess > 0.1
+        assert other.value - other.excess == pytest.approx(other.offset) == same.offset
+        assert pickle.loads(pickle.dumps(other)).excess == other.excess
+        both = robust_ot.pairwise([X, Y], **keywords)
+        assert both.excess[0, 1] == other.excess
+        assert both.excess[1, 1] == pytest.approx(0, abs=1e-9)
+    assert robust_ot.distance(X, X, metric="features").value == pytest.approx(np.log(6) - 5)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"prior": "eye"}, "prior has no effect with p; it belongs to kl and ds"),
+        ({"lam": 2.0}, "lam has no effect with p; it belongs to kl, ds and features"),
+        ({"metric": "kl", "lam": 50.0, "k": 2}, "k has no effect with kl; it belongs to p, p-power and srw"),
+        ({"metric": "w2", "rho": 3.0}, "rho has no effect with w2; it belongs to rkp"),
+    ],
+)
+def test_an_argument_without_effect_is_said(rng, keywords, message):
+    with pytest.warns(UserWarning, match=message):
+        robust_ot.distance(*clouds(rng), **keywords)
+
+
+def test_the_recorded_command_is_as_typed(tmp_path):
+    (tmp_path / "a.csv").write_text("0,0\n1,0\n")
+    script = "import sys; sys.argv[0] = '/opt/bin/rot'; from robust_ot._command import main; sys.exit(main())"
+    arguments = ["distance", "a.csv", "a.csv", "--run", "folder"]
+    done = subprocess.run([sys.executable, "-c", script, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "folder" / "run.json").read_text())["command"] == "rot distance a.csv a.csv --run folder"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudoterminal")
+def test_a_terminal_shows_that_a_distance_is_being_solved(rng, tmp_path):
+    import pty
+
+    X, Y = rng.normal(size=(1500, 4)), rng.normal(size=(1500, 4)) + 1
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "robust_ot._command", "distance", tmp_path / "x.npy", tmp_path / "y.npy", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as running:
+        os.close(theirs)
+        assert running.stdout is not None
+        json.loads(running.stdout.read())
+        shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert "solving 1500 × 1500 points in 4 dimensions" in shown

@@ -44,7 +44,17 @@ def documents(count, points=12, dim=6, seed=0):
 def same(found, expected):
     np.testing.assert_array_equal(found.matrix, expected.matrix)
     np.testing.assert_array_equal(found.lower_bounds, expected.lower_bounds)
-    assert (found.relative_gap, found.unfinished) == (expected.relative_gap, expected.unfinished)
+    assert (found.relative_gap, found.unfinished, found.offset) == (expected.relative_gap, expected.unfinished, expected.offset)
+
+
+def test_columns_of_data_frames_are_matched_by_name(cluster):
+    pandas = pytest.importorskip("pandas")
+    ab = pandas.DataFrame({"a": [1.0, 3.0], "b": [2.0, 4.0]})
+    ba = pandas.DataFrame({"b": [1.0, 3.0], "a": [2.0, 4.0]})
+    with pytest.warns(UserWarning, match=r"matched by name; their order differs in measures\[1\]"):
+        found = distributed.pairwise([ab, (ba, [1.0, 1.0])], metric="features")
+    with pytest.warns(UserWarning, match="matched by name"):
+        same(found, robust_ot.pairwise([ab, (ba, [1.0, 1.0])], metric="features"))
 
 
 @pytest.mark.parametrize("keywords", [{}, {"groups": 3, "metric": "kl", "lam": 5.0}, {"entropy": 0.3, "tol": 1e-2}])

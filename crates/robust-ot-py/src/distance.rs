@@ -9,7 +9,7 @@ use robust_ot::device::{Corpus, EntropicOracle, solve_pairs_on};
 use robust_ot::solve::{Interrupt, PairDistance, PairSettings, SolveOptions, solve_pairs};
 use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings, Status};
 use robust_ot_cuda::{Device, DeviceChoice, Pairs, Streamed, Work};
-use robust_ot_learn::Memory;
+use robust_ot_learn::{Memory, Scale, Uneven};
 
 use crate::arrays::{matrix, vector};
 use crate::device::{device_name, kernel_cache};
@@ -73,6 +73,17 @@ fn measure(points: &Bound<'_, PyAny>, weights: &Bound<'_, PyAny>, names: (&str, 
     })
 }
 
+/// Scales the features of all measures. Unscaled, returns the features whose spreads differ so much that one decides.
+fn scaled(
+    measures: Vec<Measure>,
+    scale: &Bound<'_, PyAny>,
+) -> PyResult<robust_ot::Result<(Vec<Measure>, Option<Uneven>)>> {
+    let scale: String = argument(scale, "scale", "'none', 'std' or 'robust'")?;
+    let scale: Scale = scale.parse().map_err(|error| from_library("", error))?;
+    let uneven = if scale == Scale::None { Uneven::among(&measures) } else { Ok(None) };
+    Ok(uneven.and_then(|uneven| Ok((scale.apply(measures)?, uneven))))
+}
+
 /// The robust distance between two measures.
 #[pyfunction]
 pub fn distance<'py>(
@@ -82,11 +93,14 @@ pub fn distance<'py>(
     b: &Bound<'py, PyAny>,
     metric: &Bound<'py, PyTuple>,
     solver: &Bound<'py, PyTuple>,
+    scale: &Bound<'py, PyAny>,
 ) -> PyResult<Solution> {
     let metric = MetricArguments::new(metric)?;
     let (entropy, mut settings, memory, device) = settings(solver)?;
     let set = metric.set()?;
-    let (source, target) = (measure(x, a, ("X", "a"))?, measure(y, b, ("Y", "b"))?);
+    let sides = vec![measure(x, a, ("X", "a"))?, measure(y, b, ("Y", "b"))?];
+    let (sides, uneven) = scaled(sides, scale)?.map_err(|error| from_library("X, Y", error))?;
+    let (source, target) = (&sides[0], &sides[1]);
     let grouping = metric.grouping(source.dim())?;
     let shape = (source.len(), target.len());
     settings.memory = memory.unwrap_or_else(|| allowed(shape.0.saturating_mul(shape.1), 1));
@@ -94,7 +108,7 @@ pub fn distance<'py>(
     let solved = run(x.py(), |interrupt| {
         let device = device.open_for_plans(work, entropy, kernel_cache().as_deref())?;
         let solve = || {
-            let problem = Problem::grouped(&source, &target, set, &grouping)?.with_entropy(entropy)?;
+            let problem = Problem::grouped(source, target, set, &grouping)?.with_entropy(entropy)?;
             let oracle = device.as_ref().map(Streamed::new).transpose()?;
             let oracle = oracle.map(|oracle| Box::new(oracle) as Box<dyn EntropicOracle>);
             let options =
@@ -105,16 +119,23 @@ pub fn distance<'py>(
     })?;
     let (solved, device) = solved.map_err(|error: robust_ot::Error| from_library("", error))?;
     let solved = solved.map_err(|error| from_library("X, Y", error))?;
-    Ok(Solution::new(solved, shape, &grouping, entropy > 0.0, device))
+    let uneven = uneven.map(|found| (found.widest, found.narrowest, found.ratio));
+    Ok(Solution::new(solved, shape, &grouping, entropy > 0.0, device, uneven))
 }
 
-/// Values, lower bounds and relative gaps of some pairs, whether each converged, and the errors by index.
+/// Two features and the ratio of their spreads.
+pub(crate) type UnevenParts = Option<(usize, usize, f64)>;
+
+/// Values, lower bounds and relative gaps of some pairs, whether each converged, the errors by index, features whose spreads
+/// differ so much that one decides, and the value between equal clouds.
 type PairArrays<'py> = (
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<bool>>,
     Bound<'py, PyDict>,
+    UnevenParts,
+    f64,
 );
 
 /// Measures, and the settings of the distances between them.
@@ -156,6 +177,16 @@ impl Among {
         Ok(Self { measures, set, grouping, entropy, settings, device })
     }
 
+    /// Scales the features of all measures.
+    fn scale(&mut self, scale: &Bound<'_, PyAny>) -> PyResult<UnevenParts> {
+        let dim = self.measures.first().map_or(0, Measure::dim);
+        let place = self.measures.iter().position(|measure| measure.dim() != dim).unwrap_or(0);
+        let (measures, uneven) = scaled(std::mem::take(&mut self.measures), scale)?
+            .map_err(|error| from_library(&format!("measures[0] and measures[{place}]"), error))?;
+        self.measures = measures;
+        Ok(uneven.map(|found| (found.widest, found.narrowest, found.ratio)))
+    }
+
     /// The distances of pairs, on the CPU or on a GPU.
     fn solve(
         &self,
@@ -172,8 +203,9 @@ impl Among {
     }
 }
 
-/// The robust distances of some pairs of measures.
+/// The robust distances of some pairs of measures; without `scale`, features are not looked at.
 #[pyfunction]
+#[pyo3(signature = (points, weights, pairs, metric, solver, scale=None))]
 pub fn pairwise<'py>(
     py: Python<'py>,
     points: Vec<Bound<'py, PyAny>>,
@@ -181,8 +213,10 @@ pub fn pairwise<'py>(
     pairs: Vec<(usize, usize)>,
     metric: &Bound<'py, PyTuple>,
     solver: &Bound<'py, PyTuple>,
+    scale: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<PairArrays<'py>> {
-    let among = Among::new(&points, &weights, &pairs, metric, solver)?;
+    let mut among = Among::new(&points, &weights, &pairs, metric, solver)?;
+    let uneven = scale.map_or(Ok(None), |scale| among.scale(scale))?;
     let work = |(i, j): &(usize, usize)| among.measures[*i].len() as f64 * among.measures[*j].len() as f64;
     let dim = among.measures.first().map_or(1, Measure::dim);
     let work = Work::of_pairs(pairs.iter().map(work).sum(), dim);
@@ -205,7 +239,16 @@ pub fn pairwise<'py>(
             errors.set_item(at, from_library("", error).into_value(py))?;
         }
     }
-    Ok((values, lower, gaps, converged, errors))
+    // Where there is none, every pair has an error that says why.
+    let offset = among.set.offset(among.grouping.groups()).unwrap_or(f64::NAN);
+    Ok((values, lower, gaps, converged, errors, uneven, offset))
+}
+
+/// h(0) of a metric set for the given number of features, the value between equal clouds; NaN if it does not fit.
+#[pyfunction]
+pub fn metric_offset(metric: &Bound<'_, PyTuple>, features: usize) -> PyResult<f64> {
+    let metric = MetricArguments::new(metric)?;
+    Ok(metric.set()?.offset(metric.grouping(features)?.groups()).unwrap_or(f64::NAN))
 }
 
 /// Checks a measure; returns the number of points and of features.

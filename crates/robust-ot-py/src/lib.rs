@@ -1,6 +1,7 @@
 //! `robust_ot._core`: conversions between Python and the Rust library, and nothing else.
 
 mod arrays;
+mod columns;
 mod command;
 mod cuda_loss;
 mod device;
@@ -31,11 +32,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use crate::columns::match_columns;
+    #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]
     use crate::cuda_loss::CudaLoss;
     #[pymodule_export]
-    use crate::distance::{check_measure, distance, pairwise};
+    use crate::distance::{check_measure, distance, metric_offset, pairwise};
     #[pymodule_export]
     use crate::fit::fit;
     #[pymodule_export]

@@ -9,6 +9,7 @@ use robust_ot::Grouping;
 use robust_ot::transport::PlanEntry;
 
 use crate::arrays::{check_fits, matrix, vector};
+use crate::distance::UnevenParts;
 use crate::threads::run;
 
 /// The result of a solve; `robust_ot.Solution` presents it to users.
@@ -27,6 +28,8 @@ pub struct Solution {
     #[pyo3(get)]
     unregularized_value: f64,
     #[pyo3(get)]
+    offset: f64,
+    #[pyo3(get)]
     iterations: usize,
     #[pyo3(get)]
     oracle_calls: usize,
@@ -42,6 +45,9 @@ pub struct Solution {
     groups: Vec<usize>,
     entropic: bool,
     device: String,
+    /// Two features and the ratio of their spreads, if it is large; not kept in a pickle.
+    #[pyo3(get)]
+    uneven: UnevenParts,
     plan: Plan,
 }
 
@@ -63,6 +69,7 @@ impl Solution {
         grouping: &Grouping,
         entropic: bool,
         device: String,
+        uneven: UnevenParts,
     ) -> Self {
         Self {
             value: solved.value,
@@ -71,6 +78,7 @@ impl Solution {
             relative_gap: solved.relative_gap,
             transport_cost: solved.transport_cost,
             unregularized_value: solved.unregularized_value,
+            offset: solved.offset,
             iterations: solved.iterations,
             oracle_calls: solved.oracle_calls,
             shape,
@@ -86,6 +94,7 @@ impl Solution {
             groups: grouping.assignment().to_vec(),
             entropic,
             device,
+            uneven,
             plan: Plan::Solved(Box::new(solved)),
         }
     }
@@ -112,7 +121,7 @@ impl Solution {
     fn from_parts(parts: &Bound<'_, PyTuple>) -> PyResult<Self> {
         let item = |at: usize| parts.get_item(at);
         let (rows, columns, masses): (Vec<usize>, Vec<usize>, Vec<f64>) = item(8)?.extract()?;
-        let [value, lower_bound, gap, relative_gap, transport_cost, unregularized_value] =
+        let [value, lower_bound, gap, relative_gap, transport_cost, unregularized_value, offset] =
             item(0)?.extract()?;
         let (iterations, oracle_calls, shape): (usize, usize, (usize, usize)) = item(1)?.extract()?;
         if rows.iter().any(|row| *row >= shape.0) || columns.iter().any(|column| *column >= shape.1) {
@@ -128,6 +137,7 @@ impl Solution {
             relative_gap,
             transport_cost,
             unregularized_value,
+            offset,
             iterations,
             oracle_calls,
             shape,
@@ -142,6 +152,7 @@ impl Solution {
             groups: item(7)?.extract()?,
             entropic: false,
             device: item(9)?.extract()?,
+            uneven: None,
             plan: Plan::Written(
                 entries.map(|((row, column), mass)| PlanEntry { row, column, mass }).collect(),
             ),
@@ -158,6 +169,7 @@ impl Solution {
                 self.relative_gap,
                 self.transport_cost,
                 self.unregularized_value,
+                self.offset,
             ],
             (self.iterations, self.oracle_calls, self.shape),
             &self.status,

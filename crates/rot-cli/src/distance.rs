@@ -9,20 +9,22 @@ use robust_ot::device::EntropicOracle;
 use robust_ot::solve::{SolveOptions, Storage};
 use robust_ot::{Grouping, Settings, Solution, Status};
 use robust_ot_cuda::{Device, Streamed, Work};
-use robust_ot_learn::Memory;
-use robust_ot_learn::data::write_table;
+use robust_ot_learn::data::{Matching, write_table};
+use robust_ot_learn::{Memory, Scale};
 use serde_json::{Map, Value, json};
 
 use crate::device::{DeviceOptions, device_name};
 use crate::explain::{Explanation, REPORTED_LINES, TERMINAL_LINES, group_names};
 use crate::failure::Failure;
-use crate::input::{Input, read_all};
+use crate::input::{Input, Inputs, Names, read_all};
 use crate::machine::machine;
 use crate::metric_options::{Metric, MetricOptions};
 use crate::options::{SolverOptions, TextOptions};
 use crate::output::{check_distinct, check_writable, ending, readable, write_failure, write_matrix};
+use crate::point_options::PointOptions;
 use crate::run_folder::{begin_run, clear_run, write_run};
 use crate::signal::interrupt;
+use crate::waiting::waiting_for;
 
 /// The robust distance between two measures, with bounds on its error.
 #[derive(Debug, Args)]
@@ -32,17 +34,20 @@ Examples:
   rot distance x.npy y.npy --metric srw --k 2 --tol 1e-3 --json
   rot distance dunkirk.tsv titanic.tsv --embeddings words.vec --groups 10 --plan-out plan.csv")]
 pub struct Distance {
-    /// Points (.npy, .csv, .tsv; one per row) or, with --embeddings, lines of word, tab, count
+    /// Points (.npy, .csv, .tsv, or - for a table on standard input; one per row) or, with --embeddings, lines of word, tab,
+    /// count
     source: PathBuf,
     /// The same, for the target
     target: PathBuf,
     #[command(flatten)]
     text: TextOptions,
+    #[command(flatten)]
+    points: PointOptions,
     /// Weights of the source points: .npy, or text with one number per line [default: equal]
-    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    #[arg(long, value_name = "FILE", conflicts_with = "weight_column", help_heading = "Input")]
     source_weights: Option<PathBuf>,
     /// Weights of the target points [default: equal]
-    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    #[arg(long, value_name = "FILE", conflicts_with = "weight_column", help_heading = "Input")]
     target_weights: Option<PathBuf>,
     #[command(flatten)]
     metric: MetricOptions,
@@ -50,7 +55,7 @@ pub struct Distance {
     solver: SolverOptions,
     #[command(flatten)]
     device: DeviceOptions,
-    /// Write the plan: .csv or .tsv as source, target, mass (words, or rows counted from 0); .npy as a
+    /// Write the plan: .csv or .tsv as source, target, mass (words, or rows counted from 1); .npy as a
     /// dense matrix
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     plan_out: Option<PathBuf>,
@@ -86,8 +91,10 @@ impl Distance {
         self.run.as_deref().map_or(Ok(()), begin_run)?;
         let paths = [self.source.clone(), self.target.clone()];
         let weights = [self.source_weights.clone(), self.target_weights.clone()];
-        let mut inputs = read_all(&paths, self.text.embeddings.as_deref(), &weights)?.into_iter();
-        let (Some(source), Some(target)) = (inputs.next(), inputs.next()) else {
+        let Inputs { sides, columns } =
+            read_all(&paths, self.text.embeddings.as_deref(), &self.points, &weights)?;
+        let mut sides = sides.into_iter();
+        let (Some(source), Some(target)) = (sides.next(), sides.next()) else {
             return Err(Failure::Other("two inputs were read, but fewer were returned".into()));
         };
         let pair = format!("{} and {}", self.source.display(), self.target.display());
@@ -102,7 +109,10 @@ impl Distance {
         let oracle = oracle.map(|oracle| Box::new(oracle) as Box<dyn EntropicOracle>);
         let options =
             SolveOptions { interrupt: Some(&interrupt()), device: oracle, ..SolveOptions::default() };
+        let (m, n, dim) = (source.measure.len(), target.measure.len(), source.measure.dim());
+        let waiting = waiting_for(format!("solving {m} × {n} points in {dim} dimensions"));
         let solved = problem.solve_with(&settings, options);
+        waiting.finish_and_clear();
         let solution = solved.map_err(|e| Failure::about(&pair, &e))?;
         let seconds = start.elapsed().as_secs_f64();
 
@@ -116,8 +126,19 @@ impl Distance {
             write_matrix(path, &solution.metric, None)?;
         }
         let solution = &solution;
-        let outcome =
-            Outcome { solution, settings, device, source, target, metric, grouping, seconds, explanation };
+        let outcome = Outcome {
+            solution,
+            settings,
+            device,
+            source,
+            target,
+            columns,
+            scale: self.points.scale,
+            metric,
+            grouping,
+            seconds,
+            explanation,
+        };
         if let Some(folder) = &self.run {
             clear_run(folder)?;
             outcome.write_run(folder, &self.solver, command)?;
@@ -142,6 +163,8 @@ struct Outcome<'a> {
     device: Option<Device>,
     source: Input,
     target: Input,
+    columns: Option<Matching>,
+    scale: Scale,
     metric: Metric,
     grouping: Grouping,
     seconds: f64,
@@ -153,6 +176,9 @@ impl Outcome<'_> {
     fn json(&self, solver: &SolverOptions) -> Map<String, Value> {
         let Self { solution, settings, source, target, metric, grouping, seconds, .. } = self;
         let mut object = Map::new();
+        object.insert("excess".into(), json!(solution.excess()));
+        object.insert("excess_lower_bound".into(), json!(solution.excess_lower_bound()));
+        object.insert("offset".into(), json!(solution.offset));
         object.insert("value".into(), json!(solution.value));
         object.insert("lower_bound".into(), json!(solution.lower_bound));
         object.insert("gap".into(), json!(solution.gap));
@@ -170,7 +196,13 @@ impl Outcome<'_> {
         object.insert("n_target".into(), json!(target.measure.len()));
         object.insert("dim".into(), json!(source.measure.dim()));
         object.insert("groups".into(), json!(grouping.groups()));
-        if source.words.is_some() {
+        if let Some(columns) = self.columns {
+            object.insert("columns_matched_by".into(), json!(columns.name()));
+            object.insert("scale".into(), json!(self.scale.name()));
+            let missing = json!({"source": source.missing_rows, "target": target.missing_rows});
+            object.insert("missing_rows".into(), missing);
+        }
+        if let Names::Words(_) = source.names {
             object
                 .insert("unknown_words".into(), json!({"source": source.unknown, "target": target.unknown}));
         }
@@ -203,12 +235,23 @@ impl Outcome<'_> {
     /// Prints the result as text.
     fn print(&self, explained: bool) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        let Self { solution, settings, device, source, target, metric, grouping, seconds, explanation } =
-            self;
+        let Self { solution, settings, device, source, target, metric, grouping, .. } = self;
+        let (seconds, explanation) = (self.seconds, &self.explanation);
         let Solution { relative_gap, status, oracle_calls, .. } = solution;
         let (value, lower_bound) = (readable(solution.value), readable(solution.lower_bound));
-        writeln!(out, "distance   {value}")?;
-        writeln!(out, "certified  {lower_bound} ≤ W ≤ {value}, relative gap {relative_gap:.1e}")?;
+        if solution.offset == 0.0 {
+            writeln!(out, "distance   {value}")?;
+            writeln!(out, "certified  {lower_bound} ≤ W ≤ {value}, relative gap {relative_gap:.1e}")?;
+        } else {
+            let (excess, lower) = (readable(solution.excess()), readable(solution.excess_lower_bound()));
+            writeln!(out, "excess     {excess}")?;
+            writeln!(out, "certified  {lower} ≤ W − h(0) ≤ {excess}, relative gap {relative_gap:.1e}")?;
+            writeln!(
+                out,
+                "objective  {lower_bound} ≤ W ≤ {value}, with h(0) = {}",
+                readable(solution.offset)
+            )?;
+        }
         if metric.entropy() > 0.0 {
             let without = readable(solution.unregularized_value);
             writeln!(
@@ -263,11 +306,8 @@ fn write_plan(path: &Path, solution: &Solution, source: &Input, target: &Input) 
     if ending(path) == "npy" {
         return write_matrix(path, &solution.dense_plan(), None);
     }
-    let name = |input: &Input, i: usize| {
-        input.words.as_ref().map_or_else(|| i.to_string(), |words| words[i].clone())
-    };
     let header = ["source", "target", "mass"].map(str::to_owned);
     let rows = solution.plan().into_iter();
-    let rows = rows.map(|e| vec![name(source, e.row), name(target, e.column), format!("{:?}", e.mass)]);
+    let rows = rows.map(|e| vec![source.key(e.row), target.key(e.column), format!("{:?}", e.mass)]);
     write_table(path, &header, rows).map_err(write_failure)
 }

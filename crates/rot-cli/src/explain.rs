@@ -139,9 +139,14 @@ fn flows(
     Ok((named.collect(), total))
 }
 
+/// The name of feature f, or its number from 1.
+pub fn feature_name(names: Option<&[String]>, f: usize) -> String {
+    names.map_or_else(|| format!("feature {}", f + 1), |names| names[f].clone())
+}
+
 /// Names for the rows of the metric.
 pub fn group_names(grouping: &Grouping, features: Option<&[String]>) -> Vec<String> {
-    let feature = |f: usize| features.map_or_else(|| format!("feature {}", f + 1), |names| names[f].clone());
+    let feature = |f: usize| feature_name(features, f);
     if grouping.slots() == 1 {
         let mut names = vec![String::new(); grouping.groups()];
         grouping.assignment().iter().enumerate().for_each(|(f, &group)| names[group] = feature(f));

@@ -7,6 +7,7 @@ mod say;
 
 mod checkpoints;
 mod class_samples;
+mod clouds;
 mod demo;
 mod device;
 mod distance;
@@ -27,6 +28,7 @@ mod output;
 mod pairwise;
 mod parse;
 mod picture;
+mod point_options;
 mod predict;
 mod prior_options;
 mod raw_samples;
@@ -36,16 +38,19 @@ mod reproduce;
 mod row_length;
 mod run_folder;
 mod score_table;
+mod shell;
 mod signal;
 mod test_data;
 mod train;
 mod training_data;
 mod training_options;
 mod training_progress;
+mod waiting;
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
 
@@ -74,6 +79,35 @@ enum Command {
     Report(report::Report),
     /// Show what a robust distance reveals that a plain one does not, on built-in data
     Demo,
+    Completions(shell::Completions),
+    #[command(hide = true)]
+    Man(shell::ManPages),
+}
+
+/// The commands as `rot --help` groups them.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Compute", &["distance", "pairwise"]),
+    ("Learn", &["train", "predict", "evaluate"]),
+    ("Show", &["demo", "inspect", "report"]),
+    ("Paper", &["reproduce"]),
+    ("Shell", &["completions"]),
+];
+
+/// The definition of the command, with its commands in groups.
+fn definition() -> clap::Command {
+    let command = Cli::command();
+    let mut groups = String::new();
+    for (title, names) in GROUPS {
+        let _ = write!(groups, "\n{title}:\n");
+        for part in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = part.get_about().map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(groups, "  {:<12} {}", part.get_name(), about.trim_end_matches('.'));
+        }
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{groups}\nOptions:\n{{options}}{{after-help}}"
+    );
+    command.help_template(template)
 }
 
 /// Runs a command, program name first, and returns its exit code.
@@ -81,7 +115,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
     let line = format!("rot {}", words.collect::<Vec<_>>().join(" "));
-    let done = Cli::try_parse_from(arguments).map_err(Failure::from).and_then(|cli| match cli.command {
+    let parsed = definition().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
+    let done = parsed.map_err(Failure::from).and_then(|cli| match cli.command {
         Command::Distance(command) => command.run(&line),
         Command::Pairwise(command) => command.run(),
         Command::Train(command) => command.run(&line),
@@ -92,6 +127,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Reproduce(command) => command.run(),
         Command::Report(command) => command.run(),
         Command::Demo => demo::run(),
+        Command::Completions(command) => command.run(definition()),
+        Command::Man(command) => command.run(definition()),
     });
     done.map_or_else(Failure::report, |()| 0)
 }

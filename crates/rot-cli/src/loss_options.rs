@@ -110,7 +110,7 @@ impl LossOptions {
         let name = loss.name_under(protocol);
         let of_targets = (targets.transport > 0.0).then_some(targets.metric);
         let families = name.family().into_iter().chain(of_targets);
-        sets.note_prior(name.name(), families.clone());
+        sets.note_unused(name.name(), families.clone());
         let parameters = sets.parameters_of(families)?;
         Ok((LossChoice { parameters, ..loss }, targets))
     }

@@ -27,22 +27,22 @@ pub const METRICS: [(&str, &str); 8] = [
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Metric")]
 pub struct SetOptions {
-    /// Exponent of p and p-power (2k), or dimensions of srw
-    #[arg(long, value_name = "N", default_value_t = SetParameters::default().k, allow_negative_numbers = true)]
-    k: u32,
-    /// Schatten exponent of rkp, at least 1, or inf
-    #[arg(long, value_name = "X", default_value_t = SetParameters::default().rho, allow_negative_numbers = true)]
-    rho: f64,
-    /// Strength of the penalty of kl, ds and features
-    #[arg(long, value_name = "X", default_value_t = SetParameters::default().lambda, allow_negative_numbers = true)]
-    lambda: f64,
+    /// Exponent of p and p-power (2k), or dimensions of srw [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    k: Option<u32>,
+    /// Schatten exponent of rkp, at least 1, or inf [default: 2]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    rho: Option<f64>,
+    /// Strength of the penalty of kl, ds and features [default: 1]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    lambda: Option<f64>,
     /// Prior metric of kl and ds: eye, ones, or a matrix in .npy, .csv or .tsv [default: eye for kl, ones for ds]
     #[arg(long, value_name = "eye|ones|FILE")]
     prior: Option<String>,
     /// Number of feature groups [default: every feature is its own group; rot train: 10, but no grouping for srw and rkp]
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     pub groups: Option<usize>,
-    /// How features are grouped: contiguous, interleaved, random, or a file with one group index per line
+    /// How features are grouped: contiguous, interleaved, random, or a file with one group index per line, from 0
     /// [default: contiguous; random with --protocol]
     #[arg(long, value_name = "HOW|FILE")]
     grouping: Option<String>,
@@ -57,9 +57,9 @@ pub struct MetricOptions {
     metric: MetricFamily,
     #[command(flatten)]
     set: SetOptions,
-    /// Seed of --grouping random
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
+    /// Seed of --grouping random [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Weight of the entropy of the plan in the objective; 0 means exact plans
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     entropy: f64,
@@ -86,16 +86,33 @@ impl MetricOptions {
     /// Reads prior and grouping, and checks what can be checked without the points.
     pub fn read(&self) -> Result<Metric, Failure> {
         let family = self.metric;
-        self.set.note_prior(family.name(), [family]);
+        self.set.note_unused(family.name(), [family]);
         let set = family.set(self.set.parameters_of([family])?)?;
         let (rule, groups) = (self.set.rule()?.unwrap_or_default(), self.set.groups);
+        self.note_unused_grouping(&rule);
+        let seed = self.seed.unwrap_or_default();
         // Errors that do not depend on the number of features are reported before files are read.
         if let (GroupingRule::Interleaved | GroupingRule::Random, None) = (&rule, groups) {
-            rule.group(1, None, self.seed)?;
+            rule.group(1, None, seed)?;
         }
-        let mut parameters = self.set.json(&set, &rule, self.seed);
+        let mut parameters = self.set.json(&set, &rule, seed);
         parameters.insert("entropy".into(), json!(self.entropy));
-        Ok(Metric { parameters, set, rule, groups, seed: self.seed, entropy: self.entropy })
+        Ok(Metric { parameters, set, rule, groups, seed, entropy: self.entropy })
+    }
+
+    /// Notes options of the grouping that have no effect.
+    fn note_unused_grouping(&self, rule: &GroupingRule) {
+        if self.seed.is_some() && *rule != GroupingRule::Random {
+            say!(
+                "rot: note: --seed has no effect with groups that are {}; it belongs to random",
+                rule.name()
+            );
+        }
+        if self.set.grouping.is_some() && self.set.groups.is_none() && *rule == GroupingRule::Contiguous {
+            say!(
+                "rot: note: --grouping contiguous has no effect without --groups: every feature is its own group"
+            );
+        }
     }
 }
 
@@ -110,16 +127,37 @@ impl SetOptions {
         &self,
         families: impl IntoIterator<Item = MetricFamily>,
     ) -> Result<SetParameters, Failure> {
-        let parameters = SetParameters { k: self.k, rho: self.rho, lambda: self.lambda, prior: None };
+        let default = SetParameters::default();
+        let parameters = SetParameters {
+            k: self.k.unwrap_or(default.k),
+            rho: self.rho.unwrap_or(default.rho),
+            lambda: self.lambda.unwrap_or(default.lambda),
+            prior: None,
+        };
         parameters.check()?;
         let wanted = families.into_iter().any(MetricFamily::has_prior);
         Ok(SetParameters { prior: if wanted { self.read_prior()? } else { None }, ..parameters })
     }
 
-    /// Notes that `--prior` has no effect if none of the families has a prior.
-    pub fn note_prior(&self, what: &str, families: impl IntoIterator<Item = MetricFamily>) {
-        if self.prior.is_some() && !families.into_iter().any(MetricFamily::has_prior) {
-            say!("rot: note: --prior has no effect with {what}; it belongs to kl and ds");
+    /// Notes each parameter that none of the families has.
+    pub fn note_unused(&self, what: &str, families: impl IntoIterator<Item = MetricFamily>) {
+        use MetricFamily::{Ds, Features, Kl, P, PPower, Rkp, Srw};
+        let families: Vec<MetricFamily> = families.into_iter().collect();
+        let parameters: [(&str, bool, &[MetricFamily]); 4] = [
+            ("--k", self.k.is_some(), &[P, PPower, Srw]),
+            ("--rho", self.rho.is_some(), &[Rkp]),
+            ("--lambda", self.lambda.is_some(), &[Kl, Ds, Features]),
+            ("--prior", self.prior.is_some(), &[Kl, Ds]),
+        ];
+        for (option, is_given, owners) in parameters {
+            if is_given && !families.iter().any(|family| owners.contains(family)) {
+                let names: Vec<_> = owners.iter().map(|family| family.name()).collect();
+                let names = match &names[..] {
+                    [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+                    names => names.concat(),
+                };
+                say!("rot: note: {option} has no effect with {what}; it belongs to {names}");
+            }
         }
     }
 

@@ -11,18 +11,20 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ndarray::Array2;
 use robust_ot::device::{Corpus, solve_pairs_on};
 use robust_ot::solve::{Interrupt, PairDistance, PairSettings, Storage, solve_pairs};
-use robust_ot::{Error, Measure, Settings, Status};
+use robust_ot::{Measure, Settings, Status};
 use robust_ot_cuda::{Device, Pairs, Work};
 use robust_ot_learn::Memory;
+use robust_ot_learn::data::Matching;
 use serde_json::{Map, Value, json};
 
 use crate::device::{DeviceOptions, device_name};
 use crate::failure::Failure;
-use crate::input::{Input, read_all};
+use crate::input::{Input, Inputs, read_all};
 use crate::metric_options::{Metric, MetricOptions};
 use crate::options::{SolverOptions, TextOptions};
-use crate::output::{TABLE_STYLE, check_distinct, check_writable, write_matrix};
+use crate::output::{TABLE_STYLE, check_distinct, check_writable, readable, write_matrix};
 use crate::picture::{Heatmap, save};
+use crate::point_options::PointOptions;
 use crate::ray::{FromRay, solve_on_ray};
 use crate::signal::interrupt;
 
@@ -36,11 +38,13 @@ Examples:
   rot pairwise *.csv --heatmap distances.svg
   rot pairwise scripts/*.tsv --embeddings words.vec --groups 10 --out distances.csv")]
 pub struct Pairwise {
-    /// Points (.npy, .csv, .tsv; one per row) or, with --embeddings, lines of word, tab, count
+    /// Points (.npy, .csv, .tsv, or - for a table on standard input; one per row) or, with --embeddings, lines of word, tab, count
     #[arg(required = true, num_args = 1.., value_name = "FILES")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     text: TextOptions,
+    #[command(flatten)]
+    points: PointOptions,
     #[command(flatten)]
     metric: MetricOptions,
     #[command(flatten)]
@@ -66,6 +70,8 @@ struct Distances {
     labels: Vec<String>,
     matrix: Array2<f64>,
     lower_bounds: Array2<f64>,
+    /// h(0), the value between equal clouds.
+    offset: f64,
     /// The largest relative gap of all pairs.
     relative_gap: f64,
     /// The number of pairs that did not converge.
@@ -99,7 +105,8 @@ impl Pairwise {
         inputs.extend(self.metric.inputs());
         check_distinct(&inputs, &[("--out", self.out.as_deref()), ("--heatmap", self.heatmap.as_deref())])?;
         let weights = vec![None; self.files.len()];
-        let inputs = read_all(&self.files, self.text.embeddings.as_deref(), &weights)?;
+        let Inputs { sides: inputs, columns } =
+            read_all(&self.files, self.text.embeddings.as_deref(), &self.points, &weights)?;
         let points = inputs.iter().map(|input| input.measure.len()).sum::<usize>() as f64;
         let work = Work::of_pairs(0.5 * points * points, inputs[0].measure.dim());
         let device = match self.ray {
@@ -120,7 +127,7 @@ impl Pairwise {
             save(&Heatmap { matrix, labels, title: &title, plain_diagonal: true }, path)?;
         }
         if self.json {
-            self.print_json(&distances, &metric, device.as_ref())?;
+            self.print_json(&distances, columns, &metric, device.as_ref())?;
         } else {
             distances.print(device.as_ref())?;
         }
@@ -141,7 +148,7 @@ impl Pairwise {
         settings: &Settings,
     ) -> Result<Distances, Failure> {
         let start = Instant::now();
-        let grouping = metric.grouping(same_dim(inputs)?)?;
+        let grouping = metric.grouping(inputs[0].measure.dim())?;
         let address = self.ray.as_deref().unwrap_or_default();
         let FromRay { matrix, lower_bounds, relative_gap, unfinished } =
             solve_on_ray(address, inputs, metric, (&grouping, settings), &interrupt())?;
@@ -149,6 +156,7 @@ impl Pairwise {
             labels: labels(inputs),
             matrix,
             lower_bounds,
+            offset: metric.set().offset(grouping.groups())?,
             relative_gap,
             unfinished,
             not_stored: 0,
@@ -160,6 +168,7 @@ impl Pairwise {
     fn print_json(
         &self,
         distances: &Distances,
+        columns: Option<Matching>,
         metric: &Metric,
         device: Option<&Device>,
     ) -> Result<(), Failure> {
@@ -169,6 +178,7 @@ impl Pairwise {
         object.insert("labels".into(), json!(distances.labels));
         object.insert("matrix".into(), json!(rows(&distances.matrix)));
         object.insert("lower_bounds".into(), json!(rows(&distances.lower_bounds)));
+        object.insert("offset".into(), json!(distances.offset));
         let closest: Vec<_> = distances.closest().map(|(_, j)| &distances.labels[j]).collect();
         object.insert("closest".into(), json!(closest));
         object.insert("relative_gap".into(), json!(distances.relative_gap));
@@ -176,6 +186,10 @@ impl Pairwise {
         object.insert("not_stored".into(), json!(distances.not_stored));
         object.insert("memory_per_pair".into(), json!(distances.memory));
         object.insert("seconds".into(), json!(distances.seconds));
+        if let Some(columns) = columns {
+            object.insert("columns_matched_by".into(), json!(columns.name()));
+            object.insert("scale".into(), json!(self.points.scale.name()));
+        }
         let place = self.ray.as_ref().map(|address| format!("ray {address}"));
         object.insert("device".into(), json!(place.unwrap_or_else(|| device_name(device))));
         metric.describe(&mut object);
@@ -193,7 +207,7 @@ fn solve_all(
     settings: &Settings,
     interrupt: &Interrupt,
 ) -> Result<Distances, Failure> {
-    let grouping = metric.grouping(same_dim(inputs)?)?;
+    let grouping = metric.grouping(inputs[0].measure.dim())?;
     let pairs = all_pairs(inputs.len());
     let progress = progress_bar(pairs.len());
     let start = Instant::now();
@@ -221,21 +235,13 @@ fn solve_all(
             "rot: note: {on_cpu} pairs took the GPU too long, or needed more digits than it has, and were solved on the CPU"
         );
     }
-    Distances::new(inputs, &pairs, &found, settings.memory, start)
+    let offset = set.offset(grouping.groups())?;
+    Distances::new(inputs, &pairs, &found, (offset, settings.memory), start)
 }
 
 /// Every unordered pair, including a measure with itself.
 fn all_pairs(n: usize) -> Vec<(usize, usize)> {
     (0..n).flat_map(|i| (i..n).map(move |j| (i, j))).collect()
-}
-
-/// The common number of features of all measures, or a failure.
-fn same_dim(inputs: &[Input]) -> Result<usize, Failure> {
-    let dim = inputs[0].measure.dim();
-    let Some(other) = inputs.iter().find(|input| input.measure.dim() != dim) else { return Ok(dim) };
-    let place = format!("{} and {}", inputs[0].path.display(), other.path.display());
-    let error = Error::Dimension { source_dim: dim, target_dim: other.measure.dim() };
-    Err(Failure::about(&place, &error))
 }
 
 impl Distances {
@@ -244,7 +250,7 @@ impl Distances {
         inputs: &[Input],
         pairs: &[(usize, usize)],
         solved: &[PairDistance],
-        memory: usize,
+        (offset, memory): (f64, usize),
         start: Instant,
     ) -> Result<Self, Failure> {
         let done = solved.iter().filter(|pair| pair.status != Status::Interrupted).count();
@@ -264,6 +270,7 @@ impl Distances {
             labels: labels(inputs),
             matrix,
             lower_bounds,
+            offset,
             relative_gap: solved.iter().fold(0.0, |top, pair| f64::max(top, pair.relative_gap)),
             unfinished: solved.iter().filter(|pair| pair.status != Status::Converged).count(),
             not_stored: solved.iter().filter(|pair| pair.storage != Storage::Stored).count(),
@@ -309,6 +316,9 @@ impl Distances {
             )?;
         }
         let (pairs, gap, seconds) = (n * (n + 1) / 2, self.relative_gap, self.seconds);
+        if self.offset != 0.0 {
+            writeln!(out, "\nEqual clouds have the value h(0) = {}", readable(self.offset))?;
+        }
         if self.not_stored > 0 {
             let (count, memory) = (self.not_stored, Memory(self.memory));
             writeln!(

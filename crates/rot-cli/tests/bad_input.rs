@@ -25,9 +25,9 @@ fn files_that_are_not_measures() {
     s.write("points.xyz", "1 2\n");
     refused(&s, "distance empty.csv b.csv", &["empty.csv", "at least one row", "is empty"]);
     refused(&s, "distance a.csv ragged.csv", &["ragged.csv:2", "2 fields", "has 1"]);
-    refused(&s, "distance nan.csv b.csv", &["nan.csv:2", "finite", "column 2", "'nan'"]);
+    refused(&s, "distance nan.csv b.csv", &["--missing must be drop-rows", "nan.csv:2", "column 2", "'nan'"]);
     refused(&s, "distance inf.csv b.csv", &["inf.csv:1", "column 2", "'inf'"]);
-    refused(&s, "distance word.csv b.csv", &["word.csv:2", "column 2", "'four'"]);
+    refused(&s, "distance word.csv b.csv", &["--drop", "word.csv:2", "column 2", "'four'"]);
     refused(&s, "distance a.csv deep.csv", &["a.csv and deep.csv", "same number of features", "2 and 3"]);
     refused(&s, "distance large.csv b.csv", &["large.csv", "1e150", "1e200"]);
     refused(&s, "distance points.xyz b.csv", &["points.xyz", ".npy, .csv or .tsv", ".xyz"]);

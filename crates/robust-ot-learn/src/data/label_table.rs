@@ -5,7 +5,7 @@ use std::path::Path;
 use csv::StringRecord;
 use robust_ot::Result;
 
-use super::table::{csv_error, open_csv};
+use super::delimited::{csv_error, open_csv};
 use super::tags::Tags;
 use super::{format_error, line_error};
 

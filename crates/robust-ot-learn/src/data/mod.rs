@@ -3,10 +3,13 @@
 //! Every error names the file, the line if the file is text, the rule and the value.
 
 mod atomic;
+mod columns;
 mod compressed;
+mod delimited;
 mod embeddings;
 mod feature_file;
 mod features;
+mod field;
 mod fields;
 mod histogram;
 mod idx;
@@ -17,8 +20,11 @@ mod mat;
 mod npy;
 mod npz;
 mod number;
+mod points;
 mod svmlight;
 mod table;
+mod table_options;
+mod table_writer;
 mod tags;
 mod variable;
 
@@ -29,6 +35,7 @@ use std::path::Path;
 use ndarray::{Array1, Array2};
 
 pub use self::atomic::write_atomic;
+pub use self::columns::{ColumnMatch, Matching, match_columns};
 pub use self::embeddings::Embeddings;
 pub use self::feature_file::{FeatureFile, read_features};
 pub use self::features::{Features, Sparse};
@@ -37,33 +44,12 @@ pub use self::idx::{Idx, read_idx, read_idx_labels};
 pub use self::label_file::{LabelFile, read_label_names, read_labels};
 pub use self::label_vectors::{LabelVectors, to_length_one};
 pub use self::npy::{read_npy, read_npy_f32, read_npy_integers, write_npy};
+pub use self::points::{Points, read_points};
 pub use self::svmlight::{Labeled, read_labeled};
-pub use self::table::{Table, format_table, read_table, write_table};
+pub use self::table::{Table, read_table};
+pub use self::table_options::{Header, Missing, TableOptions};
+pub use self::table_writer::{format_table, write_table};
 use robust_ot::{Error, Result};
-
-/// Reads points from `.npy`, `.csv` or `.tsv`, one per row, with the feature names if there is a header.
-///
-/// ```
-/// # let dir = tempfile::tempdir().unwrap();
-/// let path = dir.path().join("cloud.csv");
-/// std::fs::write(&path, "height,width\n1,2\n3,4\n").unwrap();
-/// let table = robust_ot_learn::data::read_points(&path)?;
-/// assert_eq!(table.names.unwrap()[1], "width");
-/// assert_eq!(table.values[[1, 0]], 3.0);
-/// # Ok::<(), robust_ot::Error>(())
-/// ```
-///
-/// # Errors
-/// When the file cannot be read, has another extension, or is not a rectangle of finite numbers.
-pub fn read_points(path: &Path) -> Result<Table> {
-    match extension(path).as_str() {
-        "npy" => Ok(Table { values: read_npy(path)?, names: None }),
-        "csv" | "tsv" => read_table(path),
-        other => {
-            Err(format_error(path, format!("points must be .npy, .csv or .tsv, but this ends in .{other}")))
-        }
-    }
-}
 
 /// Reads a vector from `.npy` or from text with one number per line.
 ///

@@ -1,15 +1,19 @@
 //! `.csv` and `.tsv` tables of numbers, with or without a header.
 
-use std::io::BufRead;
 use std::path::Path;
 
-use csv::{ReaderBuilder, StringRecord, Trim, WriterBuilder};
-use ndarray::Array2;
+use csv::StringRecord;
+use ndarray::{Array1, Array2, Axis};
 use robust_ot::{Error, Result};
 
-use super::atomic::write_atomic;
-use super::compressed::open_plain_or_gzip;
-use super::{extension, format_error, io_error, line_error};
+use super::delimited::{Records, csv_error, open_csv};
+use super::field::Field;
+use super::points::Points;
+use super::table_options::{Header, Missing, Selection, TableOptions};
+use super::{format_error, line_error};
+
+/// Names that pandas gives to the index: an empty one when it writes, the other when it reads that again.
+const INDEX: [&str; 2] = ["", "Unnamed: 0"];
 
 /// Rows of numbers, with the column names if the file has them.
 ///
@@ -25,8 +29,24 @@ pub struct Table {
     pub names: Option<Vec<String>>,
 }
 
-/// Reads comma-separated (in `.tsv`: tab-separated) finite numbers, gzipped or not. The first line is a header if all its
-/// fields are names: neither numbers nor missing values.
+impl Table {
+    /// Some columns, in the given order.
+    ///
+    /// ```
+    /// let table = robust_ot_learn::data::Table { values: ndarray::array![[1.0, 2.0]], names: None };
+    /// assert_eq!(table.select(&[1, 0]).values, ndarray::array![[2.0, 1.0]]);
+    /// ```
+    #[must_use]
+    pub fn select(&self, columns: &[usize]) -> Self {
+        let names = self.names.as_ref();
+        let names = names.map(|names| columns.iter().map(|&column| names[column].clone()).collect());
+        Self { values: self.values.select(Axis(1), columns), names }
+    }
+}
+
+/// Reads finite numbers separated by tabs in `.tsv`, and by commas, semicolons or tabs in other files, gzipped or not. The
+/// first line is a header if all its fields are names. Every column must hold numbers; [`read_points`](super::read_points)
+/// chooses columns.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -39,121 +59,168 @@ pub struct Table {
 /// # Errors
 /// When the file cannot be read, is empty or ragged, or a field is not a finite number.
 pub fn read_table(path: &Path) -> Result<Table> {
-    let mut reader = open_csv(path)?;
-    let mut record = StringRecord::new();
-    let (mut names, mut values, mut width, mut rows) = (None, Vec::new(), None, 0);
-    while reader.read_record(&mut record).map_err(|error| csv_error(path, error))? {
-        let line = record.position().map_or(0, csv::Position::line) as usize;
-        let columns = *width.get_or_insert(record.len());
-        if record.len() != columns {
-            let message =
-                format!("every row must have {columns} fields like the first, but this has {}", record.len());
-            return Err(line_error(path, line, message));
-        }
-        if rows == 0 && names.is_none() && record.iter().all(is_name) {
-            names = Some(record.iter().map(str::to_owned).collect());
-            continue;
-        }
-        for (column, field) in record.iter().enumerate() {
-            match number(field) {
-                Some(value) if value.is_finite() => values.push(value),
-                _ => {
-                    let message =
-                        format!("fields must be finite numbers, but column {} is '{field}'", column + 1);
-                    return Err(line_error(path, line, message));
+    Ok(TableReader { place: path, options: None }.read(open_csv(path)?)?.table)
+}
+
+/// Reads one table. Without options there are none to point to: every fault is one of the file.
+pub(super) struct TableReader<'a> {
+    pub place: &'a Path,
+    pub options: Option<&'a TableOptions>,
+}
+
+/// The columns of a table, known after its first line.
+struct Columns {
+    /// The number of fields in every line.
+    width: usize,
+    names: Option<Vec<String>>,
+    has_index: bool,
+    selection: Selection,
+}
+
+impl TableReader<'_> {
+    pub(super) fn read(&self, mut reader: Records) -> Result<Points> {
+        let place = self.place;
+        let mut record = StringRecord::new();
+        let (mut columns, mut values, mut weights, mut missing) = (None, Vec::new(), Vec::new(), Vec::new());
+        let mut rows = 0;
+        while reader.read_record(&mut record).map_err(|error| csv_error(place, error))? {
+            let line = record.position().map_or(0, csv::Position::line) as usize;
+            let columns = if let Some(columns) = &columns {
+                columns
+            } else {
+                let header = self.is_header(&record)?;
+                let found = columns.insert(self.columns(&record, header)?);
+                if header {
+                    continue;
                 }
+                found
+            };
+            if record.len() != columns.width {
+                let (width, found) = (columns.width, record.len());
+                let message =
+                    format!("every row must have {width} fields like the first, but this has {found}");
+                return Err(line_error(place, line, message));
+            }
+            if self.take_row(columns, &record, line, &mut values, &mut weights)? {
+                rows += 1;
+            } else {
+                missing.push(rows + missing.len());
             }
         }
-        rows += 1;
+        let Some(columns) = columns.filter(|_| rows > 0) else {
+            let found = if missing.is_empty() {
+                "is empty".to_owned()
+            } else {
+                format!("all {} have gaps", missing.len())
+            };
+            return Err(format_error(place, format!("must hold at least one row of numbers, but {found}")));
+        };
+        let Columns { names, has_index, selection: Selection { kept, weight, dropped }, .. } = columns;
+        let values = Array2::from_shape_vec((rows, kept.len()), values);
+        let values = values.map_err(|error| format_error(place, error.to_string()))?;
+        let names = names.map(|names| kept.iter().map(|&at| names[at].clone()).collect());
+        Ok(Points {
+            table: Table { values, names },
+            weights: weight.map(|_| Array1::from(weights)),
+            missing_rows: missing,
+            dropped_columns: dropped,
+            has_index,
+        })
     }
-    if rows == 0 {
-        return Err(format_error(path, "must hold at least one row of numbers, but is empty".into()));
-    }
-    let values = Array2::from_shape_vec((rows, width.unwrap_or(0)), values);
-    Ok(Table { values: values.map_err(|error| format_error(path, error.to_string()))?, names })
-}
 
-/// Whether a field can be a name: neither a number nor a marker for a missing value.
-fn is_name(field: &str) -> bool {
-    let missing = ["", "-", "?", "na", "n/a", "null", "none", "missing"];
-    number(field).is_none() && !missing.contains(&field.to_ascii_lowercase().as_str())
-}
-
-fn number(field: &str) -> Option<f64> {
-    field.parse().ok()
-}
-
-/// Writes a header, if it is not empty, and rows of fields.
-///
-/// ```
-/// # let dir = tempfile::tempdir().unwrap();
-/// let path = dir.path().join("plan.csv");
-/// let row = vec!["ship".to_owned(), "boat, small".to_owned(), "0.5".to_owned()];
-/// robust_ot_learn::data::write_table(&path, &[], std::iter::once(row))?;
-/// assert_eq!(std::fs::read_to_string(&path).unwrap(), "ship,\"boat, small\",0.5\n");
-/// # Ok::<(), robust_ot::Error>(())
-/// ```
-///
-/// # Errors
-/// When the file cannot be written.
-pub fn write_table(path: &Path, header: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<()> {
-    write_atomic(path, |out| format_table(out, delimiter(path), header, rows))
-}
-
-/// [`write_table`] to any writer, with any delimiter.
-///
-/// ```
-/// let mut out = Vec::new();
-/// let row = vec!["a,b".to_owned(), "1".to_owned()];
-/// robust_ot_learn::data::format_table(&mut out, b',', &[], std::iter::once(row)).unwrap();
-/// assert_eq!(out, b"\"a,b\",1\n");
-/// ```
-///
-/// # Errors
-/// When the writer fails.
-pub fn format_table(
-    out: &mut dyn std::io::Write,
-    delimiter: u8,
-    header: &[String],
-    rows: impl Iterator<Item = Vec<String>>,
-) -> std::io::Result<()> {
-    let mut writer = WriterBuilder::new().delimiter(delimiter).flexible(true).from_writer(out);
-    if !header.is_empty() {
-        writer.write_record(header).map_err(io_kind)?;
-    }
-    for row in rows {
-        writer.write_record(row).map_err(io_kind)?;
-    }
-    writer.flush()
-}
-
-/// The writer's own error, which keeps its kind: a closed pipe is not a failure.
-fn io_kind(error: csv::Error) -> std::io::Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(source) => source,
-        other => std::io::Error::other(format!("{other:?}")),
-    }
-}
-
-/// Opens a delimited file, plain or gzipped; the caller interprets the first line and checks the number of fields.
-pub(super) fn open_csv(path: &Path) -> Result<csv::Reader<Box<dyn BufRead>>> {
-    let mut builder = ReaderBuilder::new();
-    builder.delimiter(delimiter(path)).has_headers(false).flexible(true).trim(Trim::All);
-    Ok(builder.from_reader(open_plain_or_gzip(path)?))
-}
-
-fn delimiter(path: &Path) -> u8 {
-    if extension(path) == "tsv" { b'\t' } else { b',' }
-}
-
-pub(super) fn csv_error(path: &Path, error: csv::Error) -> Error {
-    let line = error.position().map(csv::Position::line);
-    match error.into_kind() {
-        csv::ErrorKind::Io(source) => io_error(path, source),
-        csv::ErrorKind::Utf8 { err, .. } => {
-            line_error(path, line.unwrap_or(1) as usize, format!("text must be UTF-8, but {err}"))
+    /// Whether the first line has names.
+    fn is_header(&self, record: &StringRecord) -> Result<bool> {
+        let kinds: Vec<Field> = record.iter().map(Field::new).collect();
+        match self.options.map(|options| options.header) {
+            // Nobody can be asked about a line in doubt: it is data, whose first name is then refused.
+            None => return Ok(kinds.iter().all(|kind| matches!(kind, Field::Text))),
+            Some(Header::Yes) => return Ok(true),
+            Some(Header::No) => return Ok(false),
+            Some(Header::Auto) => {}
         }
-        other => format_error(path, format!("{other:?}")),
+        let number = kinds.iter().position(|kind| matches!(kind, Field::Number(_) | Field::Separated));
+        let unnamed_index = kinds.len() > 1 && record.iter().next() == Some("");
+        let name = kinds.iter().position(|kind| matches!(kind, Field::Text)).or(unnamed_index.then_some(0));
+        let (Some(number), Some(name)) = (number, name) else { return Ok(name.is_some()) };
+        let show = |at: usize| format!("column {} is '{}'", at + 1, record.get(at).unwrap_or(""));
+        let place = self.place.display();
+        Err(Error::Conflict {
+            name: "header",
+            rule: format!("be yes or no where the first line of {place} has both names and numbers"),
+            found: format!("is auto, and {} while {}", show(name), show(number)),
+        })
+    }
+
+    /// The columns to read, from the first line.
+    fn columns(&self, first: &StringRecord, header: bool) -> Result<Columns> {
+        let width = first.len();
+        let names = header.then(|| first.iter().map(str::to_owned).collect::<Vec<_>>());
+        let has_index = self.options.is_some()
+            && width > 1
+            && names.as_ref().is_some_and(|names| INDEX.contains(&names[0].as_str()));
+        let selection = match self.options {
+            None => Selection { kept: (0..width).collect(), weight: None, dropped: Vec::new() },
+            Some(options) => {
+                let numbers = || (1..=width).map(|column| column.to_string()).collect();
+                let labels = names.clone().unwrap_or_else(numbers);
+                options.select(&self.place.display(), &labels, usize::from(has_index))?
+            }
+        };
+        Ok(Columns { width, names, has_index, selection })
+    }
+
+    /// Appends the numbers of a row, or nothing if one is missing and such rows are dropped.
+    fn take_row(
+        &self,
+        columns: &Columns,
+        record: &StringRecord,
+        line: usize,
+        values: &mut Vec<f64>,
+        weights: &mut Vec<f64>,
+    ) -> Result<bool> {
+        let Selection { kept, weight, .. } = &columns.selection;
+        let (start, dropped) =
+            (values.len(), self.options.map(|options| options.missing) == Some(Missing::DropRows));
+        let mut whole = true;
+        for &column in kept.iter().chain(weight) {
+            let field = &record[column];
+            let into = if Some(column) == *weight { &mut *weights } else { &mut *values };
+            match Field::new(field) {
+                Field::Number(value) if value.is_finite() => into.push(value),
+                Field::Missing if dropped => {
+                    whole = false;
+                    into.push(f64::NAN);
+                }
+                kind => return Err(self.fault(columns, kind, (line, column), field)),
+            }
+        }
+        if !whole {
+            values.truncate(start);
+            weights.truncate(weights.len() - usize::from(weight.is_some()));
+        }
+        Ok(whole)
+    }
+
+    /// What is wrong with a field, and the option that mends it.
+    fn fault(&self, columns: &Columns, kind: Field, (line, column): (usize, usize), field: &str) -> Error {
+        let name = columns.names.as_ref().map_or_else(String::new, |names| format!(", '{}',", names[column]));
+        let what = format!("column {}{name} is '{field}'", column + 1);
+        let place = format!("{}:{line}", self.place.display());
+        match kind {
+            Field::Separated => {
+                let rule = "numbers must have a decimal point and no separators of thousands";
+                line_error(self.place, line, format!("{rule}, but {what}"))
+            }
+            Field::Text if self.options.is_some() => {
+                let rule = "leave out columns that are not numbers".to_owned();
+                Error::Conflict { name: "drop", rule, found: format!("in {place} {what}") }
+            }
+            Field::Missing if self.options.is_some() => {
+                let rule = "be drop-rows where values are missing".to_owned();
+                Error::Conflict { name: "missing", rule, found: format!("in {place} {what}") }
+            }
+            _ => line_error(self.place, line, format!("fields must be finite numbers, but {what}")),
+        }
     }
 }
 
@@ -176,7 +243,7 @@ mod tests {
         let table = read("a.csv", "\u{feff}1, 2\r\n\r\n\"3\",4e-1\r\n").unwrap();
         assert_eq!(table.values, array![[1.0, 2.0], [3.0, 0.4]]);
         assert_eq!(table.names, None);
-        let named = read("a.csv", "\"a, b\",c\n1,2\n").unwrap();
+        let named = read("a.csv", "\n\"a, b\",c\n1,2\n").unwrap();
         assert_eq!(named.names.unwrap(), ["a, b", "c"]);
     }
 
@@ -195,6 +262,10 @@ mod tests {
         assert!(
             message("1,2\n3,x\n").contains("a.csv:2: fields must be finite numbers, but column 2 is 'x'")
         );
+        assert!(
+            message("a,b\n3,x\n")
+                .contains("a.csv:2: fields must be finite numbers, but column 2, 'b', is 'x'")
+        );
         assert!(message("1,2\n3,nan\n").contains("column 2 is 'nan'"));
         assert!(message("1,2\n3,\n").contains("column 2 is ''"));
         assert!(message("1,b\n").contains("column 2 is 'b'"));
@@ -202,13 +273,15 @@ mod tests {
             message("NA,NA\n1,2\n").contains("a.csv:1: fields must be finite numbers, but column 1 is 'NA'")
         );
         assert!(message(",\n1,2\n").contains("column 1 is ''"));
+        assert!(message(",a\n1,2\n").contains("column 1 is ''"));
+        assert!(message("1;2\n1,5;2\n").contains("must have a decimal point and no separators of thousands"));
         assert!(message("").contains("is empty"));
         assert!(message("a,b\n").contains("is empty"));
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_the_reader_panic(text in "[0-9a,\t\n\"\r.eE+-]{0,80}") {
+        fn no_text_makes_the_reader_panic(text in "[0-9a,;\t\n\"\r.eE+-]{0,80}") {
             let _ = read("a.csv", &text);
         }
     }

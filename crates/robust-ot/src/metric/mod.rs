@@ -184,6 +184,32 @@ impl MetricSet {
         self.evaluate(moment)
     }
 
+    /// h(0) for metrics of size r × r, the value between equal clouds. It is negative where every metric has a penalty: for
+    /// `Features`, and for `Ds` unless its prior is doubly stochastic.
+    ///
+    /// ```
+    /// use robust_ot::MetricSet;
+    /// assert_eq!(MetricSet::P { k: 1 }.offset(3)?, 0.0);
+    /// assert!((MetricSet::Features { lambda: 2.0 }.offset(3)? - 2.0 * (3.0_f64.ln() - 2.0)).abs() < 1e-12);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the parameters do not fit the size.
+    pub fn offset(&self, size: usize) -> Result<f64> {
+        match self {
+            Self::Ds { .. } | Self::Features { .. } => {
+                Ok(self.worst_case(&Array2::zeros((size, size)))?.value)
+            }
+            Self::W2
+            | Self::P { .. }
+            | Self::PPower { .. }
+            | Self::Kl { .. }
+            | Self::Srw { .. }
+            | Self::Rkp { .. } => Ok(0.0),
+        }
+    }
+
     /// [`MetricSet::worst_case`] for parameters that are already checked.
     pub(crate) fn evaluate(&self, moment: &Array2<f64>) -> Result<WorstCase> {
         let mut worst = WorstCase::workspace(moment.nrows());

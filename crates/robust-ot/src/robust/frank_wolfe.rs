@@ -61,6 +61,7 @@ pub(super) fn minimize(
                 relative_gap,
                 transport_cost: inner(&metric, &moment),
                 unregularized_value,
+                offset: set.offset(moment.nrows())?,
                 status,
                 iterations: history.len(),
                 oracle_calls: history.len() + probes,

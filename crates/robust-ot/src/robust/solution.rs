@@ -68,6 +68,8 @@ pub struct Solution {
     pub transport_cost: f64,
     /// h(V_γ), the value of the plan without entropy.
     pub unregularized_value: f64,
+    /// h(0), by which a penalty shifts all values: the value between equal clouds without entropy. Zero without penalty.
+    pub offset: f64,
     /// How the solve ended.
     pub status: Status,
     /// The number of Frank-Wolfe iterations.
@@ -106,6 +108,38 @@ impl fmt::Display for Solution {
 }
 
 impl Solution {
+    /// An upper bound on W − h(0), which is zero between equal clouds without entropy and comparable across problems.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot::{Measure, MetricSet, Problem, Settings};
+    ///
+    /// let cloud = Measure::uniform(array![[0.0, 1.0], [2.0, 1.0]])?;
+    /// let set = MetricSet::Features { lambda: 1.0 };
+    /// let solution = Problem::new(&cloud, &cloud, set)?.solve(&Settings::default())?;
+    /// assert!(solution.value < -0.3); // ln 2 − 1
+    /// assert_eq!(solution.excess(), 0.0);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    pub fn excess(&self) -> f64 {
+        self.value - self.offset
+    }
+
+    /// A lower bound on W − h(0).
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot::{Measure, MetricSet, Problem, Settings};
+    ///
+    /// let (a, b) = (Measure::uniform(array![[0.0], [1.0]])?, Measure::uniform(array![[1.0], [3.0]])?);
+    /// let solution = Problem::new(&a, &b, MetricSet::Features { lambda: 1.0 })?.solve(&Settings::default())?;
+    /// assert!(solution.excess_lower_bound() <= solution.excess());
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    pub fn excess_lower_bound(&self) -> f64 {
+        self.lower_bound - self.offset
+    }
+
     /// The entries of the plan that carry mass, row by row. Exact plans are sparse; entropic ones are not.
     ///
     /// ```

@@ -20,8 +20,23 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
     page.section(&format!("From {} to {}", text("source"), text("target")));
     let (value, lower) = (readable(number("value")), readable(number("lower_bound")));
     let entropy = number("entropy");
+    // Runs of earlier versions have no excess.
+    let (excess, offset) = (number("excess"), number("offset"));
+    let shifted = excess.is_finite() && offset != 0.0;
+    let lower_excess = number("excess_lower_bound");
     page.facts(&[
-        ("distance", value.clone()),
+        (
+            "excess",
+            if shifted {
+                format!("{}, and at least {}", readable(excess), readable(lower_excess))
+            } else {
+                String::new()
+            },
+        ),
+        (
+            "distance",
+            if shifted { format!("{value}, with h(0) = {}", readable(offset)) } else { value.clone() },
+        ),
         ("certified", format!("{lower} ≤ W ≤ {value}, relative gap {:.1e}", number("relative_gap"))),
         (
             "entropy",
