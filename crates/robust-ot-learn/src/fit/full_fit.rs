@@ -167,7 +167,7 @@ impl FullFit {
         }
         chosen.calibration.iter().for_each(|calibration| calibrate(&mut linear, *calibration));
         let extension = match &vectors {
-            Some(vectors) => self.extension(&scaled.0, vectors, (name, objective), &chosen, interrupt)?,
+            Some(vectors) => self.extension(&scaled.0, vectors, objective, (&chosen, &linear), interrupt)?,
             None => None,
         };
         if interrupt.is_raised() {
@@ -215,8 +215,7 @@ impl FullFit {
         let geometries = settings.prior.geometries(names.is_some())?;
         let work = work_of(train);
         let splits = match (settings.validation, &validation) {
-            (Some(part), _) if part == 0.0 => Vec::new(),
-            (_, Some(_)) => Vec::new(),
+            (Some(0.0), _) | (_, Some(_)) => Vec::new(),
             (None, None) if rows_per_label(train) < FEWEST_ROWS => Vec::new(),
             (part, None) => Split::all(train.targets(), part, work + decomposition_of(train), settings.seed),
         };
@@ -278,15 +277,17 @@ impl FullFit {
         &self,
         scaled: &Dataset,
         vectors: &Array2<f64>,
-        (_, objective): (&str, &Objective),
-        chosen: &Chosen,
+        objective: &Objective,
+        (chosen, linear): (&Chosen, &Linear),
         interrupt: &Interrupt,
     ) -> Result<Option<Extension>> {
         let vectors = vectors.select(Axis(0), &self.seen);
         let known = |label: &usize| vectors.row(*label).iter().any(|x| *x != 0.0);
         let mut order: Vec<usize> = (0..self.seen.len()).filter(known).collect();
         let own = chosen.prior;
-        let plain = Extension { temperature: own.temperature, free: own.free, offset: 0.0, auc: None };
+        // New labels are on average as likely as those with rows.
+        let offset = mean(&linear.bias);
+        let plain = Extension { temperature: own.temperature, free: own.free, offset, auc: None };
         if order.len() < FEWEST_LABELS {
             return Ok(Some(plain));
         }
@@ -337,10 +338,10 @@ impl FullFit {
         }
         let Some((auc, extension, logits)) = best else { return Ok(Some(plain)) };
         let auc = auc.is_finite().then_some(auc);
-        // A softmax has no odds of one label; its new labels are on average as likely as the others.
+        // A softmax has no odds of single labels.
         let offset = match objective.output() {
             Output::Sigmoid => offset_of(logits.view(), compared.targets()),
-            Output::Softmax => f64::from(bias.iter().sum::<f32>()) / bias.len() as f64,
+            Output::Softmax => plain.offset,
         };
         Ok(Some(Extension { offset, auc, ..extension }))
     }
@@ -413,6 +414,10 @@ impl FullFit {
 fn rows_per_label(data: &Dataset) -> f64 {
     let pairs: usize = counts(data.targets()).into_iter().sum();
     pairs as f64 / data.targets().labels() as f64
+}
+
+fn mean(numbers: &[f32]) -> f64 {
+    numbers.iter().map(|x| f64::from(*x)).sum::<f64>() / numbers.len().max(1) as f64
 }
 
 /// Makes the logits z those of calibrated odds, a z + b.

@@ -206,10 +206,10 @@ mod tests {
             Ok(f64::from(x[0]).powi(4) + 1.0)
         };
         let stop = Stop { evaluations: 3, tolerance: 1e-12 };
-        let found = minimize(vec![5.0], f, stop, &Interrupt::default(), |_, _, _| ()).unwrap().unwrap();
+        let found = minimize(vec![3.0], f, stop, &Interrupt::default(), |_, _, _| ()).unwrap().unwrap();
         assert!(!found.converged && found.gap > 1e-12);
         let interrupt = Interrupt::default();
         interrupt.raise();
-        assert!(minimize(vec![5.0], f, stop, &interrupt, |_, _, _| ()).unwrap().is_none());
+        assert!(minimize(vec![3.0], f, stop, &interrupt, |_, _, _| ()).unwrap().is_none());
     }
 }
