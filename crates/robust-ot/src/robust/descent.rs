@@ -31,9 +31,9 @@ const PATIENCE: usize = 100;
 /// A gap within this factor of the rounding allowance cannot shrink further.
 const AT_ROUNDING: f64 = 2.0;
 /// Relative accuracy of a sum of γ ln γ over a plan.
-const SUM_ACCURACY: f64 = 1e-14;
+pub(super) const SUM_ACCURACY: f64 = 1e-14;
 /// With entropy, the scale of the relative gap is ⟨V, M⟩ or this fraction of λ_γ, whichever is larger.
-const NEGLIGIBLE: f64 = 1e-8;
+pub(super) const NEGLIGIBLE: f64 = 1e-8;
 
 /// The state of one problem between two oracle calls.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! The iterations at one regularization: sweeps, rescalings of the plan that a sweep holds, and Newton steps on it.
 
+use ndarray::Array1;
+
 use super::cost_rows::CostRows;
 use super::dual_value;
 use super::sinkhorn::{Sinkhorn, slice};
@@ -11,6 +13,10 @@ use crate::kernels::Real;
 const DIRECT_ITERATIONS: usize = 40;
 /// The marginal error above which iterations without ε-scaling are abandoned.
 const WARM_ERROR: f64 = 0.05;
+/// Number of iterations before the marginal error must be at most `SCALED_ERROR`, if an exact start is possible.
+pub(super) const SCALED_ITERATIONS: usize = 4000;
+/// The marginal error above which iterations are abandoned for an exact start.
+const SCALED_ERROR: f64 = 1e-4;
 /// Number of rescalings of a held plan between checks of whether they are fast enough.
 const TRIAL: usize = 8;
 /// Iterations are fast enough if at most this many more are needed; otherwise Newton steps are taken.
@@ -44,11 +50,14 @@ const FACTORIZATION_SWEEPS: usize = 100;
 /// The smallest relative residual requested of conjugate gradients.
 const NEWTON_ACCURACY: f64 = 1e-4;
 
-/// Whether to continue when iterations without ε-scaling do not lead to the optimum.
+/// What follows if iterations do not lead to the optimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnStall {
-    /// Stop, so that ε-scaling can take over.
-    GiveUp,
+    /// ε-scaling takes over or, if these iterations took long and it is possible, a start from the exact plan.
+    Scale { exact: bool },
+    /// A start from the exact plan takes over.
+    StartExactly,
+    /// Nothing; the iterations continue.
     Continue,
 }
 
@@ -93,13 +102,21 @@ impl<T: Real> Sinkhorn<T> {
             let error = self.marginal_error();
             without_gain = if error < best { 0 } else { without_gain + 1 };
             best = best.min(error);
-            let stuck = without_gain > PATIENCE;
+            // Without another start to follow, a slow stretch is not taken for the end.
+            let at_floor = on_stall != OnStall::Continue || error <= self.rounding_floor(epsilon);
+            let stuck = without_gain > PATIENCE && at_floor;
             if error <= tolerance || stuck || iteration >= limit || interrupt.is_raised() {
                 return Ended { iterations: iteration, error, gave_up: false };
             }
-            if on_stall == OnStall::GiveUp
-                && (failed || (iteration >= DIRECT_ITERATIONS && error > WARM_ERROR))
-            {
+            let slow = iteration >= SCALED_ITERATIONS && error > SCALED_ERROR;
+            let hopeless = match on_stall {
+                OnStall::Scale { exact } => {
+                    failed || (iteration >= DIRECT_ITERATIONS && error > WARM_ERROR) || (exact && slow)
+                }
+                OnStall::StartExactly => slow,
+                OnStall::Continue => false,
+            };
+            if hopeless {
                 return Ended { iterations: iteration, error, gave_up: true };
             }
             let rescaled = if hold == Hold::Single && error > HELD_ACCURACY && self.columns_are_sound() {
@@ -137,6 +154,18 @@ impl<T: Real> Sinkhorn<T> {
 
     fn marginal_error(&self) -> f64 {
         self.columns.iter().zip(&self.b).map(|(sum, b)| (sum - b).abs()).sum()
+    }
+
+    /// The marginal error that rounding in the exponents (f_i + g_j − C_ij)/ε may leave. Where the plan has mass, C_ij is
+    /// about f_i + g_j; four roundings of relative size u, on both potentials.
+    fn rounding_floor(&self, epsilon: f64) -> f64 {
+        let size = |potential: &Array1<f64>, weights: &Array1<f64>| {
+            let kept = potential.iter().zip(weights).filter(|(_, w)| **w > 0.0);
+            kept.fold(0.0_f64, |top, (x, _)| top.max(x.abs()))
+        };
+        let exponent = (size(&self.f, &self.a) + size(&self.g, &self.b)) / epsilon;
+        let sums = (self.a.len() + self.b.len()) as f64 * f64::EPSILON;
+        8.0 * (T::EPSILON * (1.0 + exponent) + sums)
     }
 
     fn columns_are_sound(&self) -> bool {
