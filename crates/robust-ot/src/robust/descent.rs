@@ -52,6 +52,8 @@ pub(super) struct Descent<'a> {
     penalty: f64,
     /// The model's upper estimate of the value at M_t.
     promise: f64,
+    /// The rounding allowance in the last value.
+    charged: f64,
 }
 
 /// The result of a descent.
@@ -88,6 +90,7 @@ impl<'a> Descent<'a> {
             metric,
             penalty,
             promise: f64::INFINITY,
+            charged: 0.0,
         })
     }
 
@@ -121,10 +124,14 @@ impl<'a> Descent<'a> {
         let worst = set.evaluate(&moment)?;
         // Moments of entropic plans come from products, whose rounding the upper bound must cover.
         let omega = *entropy * active.entropy_bound();
-        let of_products =
-            if *entropy > 0.0 { frame.rounding(&worst.metric) + SUM_ACCURACY * omega.abs() } else { 0.0 };
+        let of_products = if active.has_products() {
+            set.largest_change(&worst, frame.moment_rounding()) + SUM_ACCURACY * omega.abs()
+        } else {
+            0.0
+        };
         let rounding = of_products + active.rounding(&worst.metric);
         let bound = omega + rounding;
+        self.charged = rounding;
         if history.is_empty() || worst.value + bound < best.value {
             *best = Best {
                 value: worst.value + bound,
@@ -144,9 +151,9 @@ impl<'a> Descent<'a> {
         self.model.outlook(self.bounds.gap(), self.promise)
     }
 
-    /// Whether the gap is down to the rounding allowance `charged`.
-    pub(super) fn at_rounding(&self, charged: f64) -> bool {
-        self.bounds.gap() <= AT_ROUNDING * charged
+    /// Whether the gap is down to the rounding allowances: that of the value, and `of_dual`.
+    pub(super) fn at_rounding(&self, of_dual: f64) -> bool {
+        self.bounds.gap() <= AT_ROUNDING * (self.charged + of_dual)
     }
 
     /// The reason to stop, if there is one.
@@ -161,7 +168,10 @@ impl<'a> Descent<'a> {
 
     /// The best plan with its metric.
     pub(super) fn end(self) -> Result<End> {
-        let moment = self.best.active.moment();
+        let mut moment = self.best.active.moment();
+        if self.best.active.has_products() {
+            moment = self.frame.settle(moment)?;
+        }
         let worst = self.set.evaluate(&moment)?;
         let unregularized_value = worst.value;
         let relative_gap = self.relative_gap();
