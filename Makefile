@@ -1,6 +1,6 @@
 # On a fresh machine with Rust and Python: make demo, make test.
 .PHONY: api bench bench-capacity bench-cuda bench-learning bench-python check-targets demo docs docs-rust gallery lint \
-	lint-python lint-rust package release site test test-browser test-cuda test-python test-rust wheel
+	lint-python lint-rust package release site soak test test-browser test-cuda test-python test-rust wheel
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -15,6 +15,13 @@ test-rust: $(VENV)/ready
 	NEEDS_NVRTC=1 LD_LIBRARY_PATH="$$(echo $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu[0-9]*/lib):$$LD_LIBRARY_PATH" \
 		cargo test --workspace --locked
 	for example in distance pairwise loss train; do target/debug/examples/$$example > /dev/null || exit 1; done
+
+# Random problems, each solved in several ways, for SOAK_SECONDS from seed SOAK_SEED; test-rust tries the first few hundred.
+SOAK_SECONDS ?= 600
+SOAK_SEED ?= 0
+soak:
+	SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEED=$(SOAK_SEED) \
+		cargo test --locked --package robust-ot --test soundness -- --nocapture
 
 # Packages every crate and builds it from the packaged files alone.
 package:
