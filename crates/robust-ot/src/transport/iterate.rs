@@ -5,7 +5,7 @@ use ndarray::Array1;
 use super::cost_rows::CostRows;
 use super::dual_value;
 use super::sinkhorn::{Sinkhorn, slice};
-use super::sweep::{Hold, SMALLEST_COLUMN};
+use super::sweep::{Hold, SMALLEST_COLUMN, twice};
 use crate::interrupt::Interrupt;
 use crate::kernels::Real;
 
@@ -21,6 +21,11 @@ const SCALED_ERROR: f64 = 1e-4;
 const TRIAL: usize = 8;
 /// Iterations are fast enough if at most this many more are needed; otherwise Newton steps are taken.
 const AFFORDABLE: f64 = 24.0;
+/// Number of sweeps without a held plan between checks of whether they are fast enough.
+const UNHELD_TRIAL: usize = 200;
+/// Sweeps without a held plan are fast enough if at most this many more are needed: there, every product of a Newton step
+/// costs a sweep.
+const UNHELD_AFFORDABLE: f64 = 1000.0;
 /// The largest number of rescalings of one held plan.
 const MAX_RESCALINGS: usize = 100;
 /// The largest |ln v| of a factor on a held plan: beyond it, entries that were too small to hold would matter.
@@ -96,6 +101,7 @@ impl<T: Real> Sinkhorn<T> {
         let mut hold = self.hold();
         let (mut iteration, mut newton_from, mut failed, mut disappointments) = (1, 0, false, 0);
         let (mut best, mut without_gain) = (f64::INFINITY, 0);
+        let mut mark = (1, f64::INFINITY);
         self.momentum.reset(self.b.len());
         self.sweep(cost, epsilon, hold);
         loop {
@@ -129,10 +135,17 @@ impl<T: Real> Sinkhorn<T> {
             iteration += rescaled.count;
             self.sweep(cost, epsilon, hold);
             let now = self.marginal_error();
-            let slow =
-                sweeps_left(error, rescaled.error.unwrap_or(now), rescaled.count, tolerance) > AFFORDABLE;
+            let slow = if hold != Hold::Nothing {
+                sweeps_left(error, rescaled.error.unwrap_or(now), rescaled.count, tolerance) > AFFORDABLE
+            } else if iteration < mark.0 + UNHELD_TRIAL {
+                false
+            } else {
+                let left = sweeps_left(mark.1, now, iteration - mark.0, tolerance);
+                mark = (iteration, now);
+                left > UNHELD_AFFORDABLE
+            };
             let due = (newton_from..limit).contains(&iteration) && now > tolerance;
-            if slow && due && hold != Hold::Nothing && self.columns_are_sound() {
+            if slow && due && self.columns_are_sound() {
                 let (work, gained) = self.newton_step(cost, epsilon, hold, interrupt);
                 self.momentum.reset(self.b.len());
                 iteration += work;
@@ -215,17 +228,29 @@ impl<T: Real> Sinkhorn<T> {
         interrupt: &Interrupt,
     ) -> (usize, bool) {
         let error = self.marginal_error();
+        let Self { newton, single, double, work, f, shifted, .. } = self;
         let (a, b, columns) = (slice(&self.a), slice(&self.b), slice(&self.columns));
         let accuracy = error.sqrt().clamp(NEWTON_ACCURACY, 0.1);
-        let mut work = if hold == Hold::Double {
-            let small = a.len() as f64 * (b.len() as f64).powi(2) <= LARGEST_FACTORIZATION;
-            if small && self.newton.factorize(&self.double, a, b, columns) {
-                FACTORIZATION_SWEEPS
-            } else {
-                self.newton.solve(&mut self.double, a, b, columns, (accuracy, DOUBLE_PRODUCTS), interrupt)
+        let times_weight = |i: usize, inner: f64| a[i] * inner;
+        let mut work = match hold {
+            Hold::Double => {
+                let small = a.len() as f64 * (b.len() as f64).powi(2) <= LARGEST_FACTORIZATION;
+                if small && newton.factorize(double, a, b, columns) {
+                    FACTORIZATION_SWEEPS
+                } else {
+                    let twice = |x: &[f64], out: &mut [f64]| double.twice(x, times_weight, out);
+                    newton.solve(twice, b, columns, (accuracy, DOUBLE_PRODUCTS), interrupt)
+                }
             }
-        } else {
-            self.newton.solve(&mut self.single, a, b, columns, (accuracy, SINGLE_PRODUCTS), interrupt)
+            Hold::Single => {
+                let twice = |x: &[f64], out: &mut [f64]| single.twice(x, times_weight, out);
+                newton.solve(twice, b, columns, (accuracy, SINGLE_PRODUCTS), interrupt)
+            }
+            Hold::Nothing => {
+                let plan = (cost, epsilon, shifted.as_slice());
+                let twice = |x: &[f64], out: &mut [f64]| twice(work, plan, (slice(f), a), x, out);
+                newton.solve(twice, b, columns, (accuracy, DOUBLE_PRODUCTS), interrupt)
+            }
         };
         let ascent = self.newton.direction.iter().zip(b.iter().zip(columns)).map(|(x, (b, c))| x * (b - c));
         let slope = epsilon * ascent.sum::<f64>();
