@@ -41,14 +41,24 @@ impl Frame {
     /// after n: with N terms each is off by at most N u Σ |terms|, and by Cauchy-Schwarz these sums are at most
     /// (shared_aa shared_bb)^½ for `shared` and half of that for X. Marginals of γ that are off by N u count as much again.
     fn unit_rounding(&self) -> f64 {
-        let slots = self.dim / self.shared.nrows().max(1);
-        let terms = (self.points * slots + 8) as f64;
+        let slots = self.dim / self.size().max(1);
+        let terms = (self.points * slots + self.size() + 8) as f64;
         4.0 * terms * (f64::EPSILON / 2.0)
     }
 
     /// A bound on ‖fl(V) − V‖_F for the moment of a plan from products: τ tr(shared).
     pub(crate) fn moment_rounding(&self) -> f64 {
         self.unit_rounding() * self.shared.diag().sum()
+    }
+
+    /// A bound on the error of Σ γ ln γ. Its terms have one sign, and each passes through at most (m + n)/8 + 128 roundings,
+    /// since rows are added in lanes and blocks. Rounding of the weights and of the marginals misplaces a mass of at most
+    /// δ = (m + n) u, which changes the sum by at most δ (1 + ln(mn/δ)): each share of it is a γ ln γ of its own.
+    pub(crate) fn entropy_rounding(&self, entropy: f64) -> f64 {
+        let (unit, points) = (f64::EPSILON / 2.0, self.points as f64);
+        let misplaced = points * unit;
+        let pairs = 0.25 * points * points;
+        unit * (points / 8.0 + 128.0) * entropy.abs() + misplaced * (1.0 + (pairs / misplaced).ln())
     }
 
     /// The best estimate of V from a moment computed by products: 0 if the diagonal is rounding alone, else the closest

@@ -6,7 +6,7 @@ use common::{assert_in_set, normal, sets};
 use ndarray::Array2;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use robust_ot::{Measure, Problem, Settings};
+use robust_ot::{Measure, MetricSet, Problem, Settings};
 
 /// Points with one digit after the decimal point, far apart.
 fn cloud(n: usize, d: usize, seed: u64) -> Array2<f64> {
@@ -50,5 +50,28 @@ fn nothing_moves_and_the_norm_sets_have_no_worst_metric() {
         assert_eq!(solution.metric.dim(), (2, 2));
         let nothing = set.worst_case(&still).unwrap();
         assert_eq!(solution.unregularized_value.to_bits(), nothing.value.to_bits(), "{set}");
+    }
+}
+
+#[test]
+fn brackets_hold_where_weights_are_lost_in_rounding() {
+    // One point, and two at the same place with shares 1 − x and x: W = λ ((1 − x) ln(1 − x) + x ln x).
+    let point = Measure::uniform(Array2::zeros((1, 1))).unwrap();
+    for step in 0..400 {
+        let (one, other) =
+            (0.3 + 0.001 * f64::from(step), 1.687 * 10f64.powf(-17.0 + 0.04 * f64::from(step)));
+        let pair = Measure::new(Array2::zeros((2, 1)), vec![one, other].into()).unwrap();
+        let x = other / (one + other);
+        let truth = (1.0 - x) * (-x).ln_1p() + x * x.ln();
+        let of_truth = 8.0 * f64::EPSILON * truth.abs();
+        for set in [MetricSet::W2, MetricSet::P { k: 1 }, MetricSet::Srw { k: 1 }] {
+            for (source, target) in [(&point, &pair), (&pair, &point)] {
+                let problem = Problem::new(source, target, set.clone()).unwrap().with_entropy(1.0).unwrap();
+                let found = problem.solve(&Settings::default()).unwrap();
+                let what = format!("{set}, weights {one} and {other:e}: {found}, truth {truth}");
+                assert!(found.lower_bound <= truth + of_truth, "{what}");
+                assert!(found.value >= truth - of_truth, "{what}");
+            }
+        }
     }
 }

@@ -30,10 +30,8 @@ const PROGRESS: f64 = 0.99;
 const PATIENCE: usize = 100;
 /// A gap within this factor of the rounding allowance cannot shrink further.
 const AT_ROUNDING: f64 = 2.0;
-/// Relative accuracy of a sum of γ ln γ over a plan.
-pub(super) const SUM_ACCURACY: f64 = 1e-14;
 /// With entropy, the scale of the relative gap is ⟨V, M⟩ or this fraction of λ_γ, whichever is larger.
-pub(super) const NEGLIGIBLE: f64 = 1e-8;
+pub(super) const NEGLIGIBLE: f64 = 1e-7;
 
 /// The state of one problem between two oracle calls.
 #[derive(Debug)]
@@ -125,7 +123,9 @@ impl<'a> Descent<'a> {
         // Moments of entropic plans come from products, whose rounding the upper bound must cover.
         let omega = *entropy * active.entropy_bound();
         let of_products = if active.has_products() {
-            set.largest_change(&worst, frame.moment_rounding()) + SUM_ACCURACY * omega.abs()
+            set.largest_change(&worst, frame.moment_rounding())
+                + set.rounding(&moment, &worst)
+                + *entropy * frame.entropy_rounding(active.entropy_bound())
         } else {
             0.0
         };

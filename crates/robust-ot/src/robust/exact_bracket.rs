@@ -9,7 +9,7 @@
 
 use ndarray::Array1;
 
-use super::descent::{NEGLIGIBLE, SUM_ACCURACY};
+use super::descent::NEGLIGIBLE;
 use super::problem::Problem;
 use super::settings::Settings;
 use super::solution::{Solution, Step};
@@ -46,11 +46,14 @@ pub(super) fn narrow(
     interrupt: &Interrupt,
 ) -> Result<Solution> {
     let Problem { source_weights, target_weights, entropy, set, .. } = problem;
+    // Sums of terms of one sign: each is off by at most this many roundings.
+    let rounded = |terms: usize, sum: f64| (terms + 8) as f64 * f64::EPSILON * sum.abs();
     let most = entropy * largest_entropy(source_weights, target_weights);
-    let of_plan =
-        entropy * exact.plan().iter().filter(|e| e.mass > 0.0).map(|e| e.mass * e.mass.ln()).sum::<f64>();
-    let lower = (exact.lower_bound - most * (1.0 + SUM_ACCURACY)).max(entropic.lower_bound);
-    let upper = exact.value + of_plan + SUM_ACCURACY * of_plan.abs();
+    let most = most + rounded(source_weights.len() + target_weights.len(), most);
+    let plan: Vec<f64> = exact.plan().iter().map(|e| e.mass).filter(|mass| *mass > 0.0).collect();
+    let of_plan = entropy * plan.iter().map(|mass| mass * mass.ln()).sum::<f64>();
+    let lower = (exact.lower_bound - most).max(entropic.lower_bound);
+    let upper = exact.value + of_plan + rounded(plan.len(), of_plan);
     let (iterations, oracle_calls) = (entropic.iterations + 1, entropic.oracle_calls + exact.oracle_calls);
     let mut history = entropic.history.clone();
     let mut solution = if upper < entropic.value { Solution { value: upper, ..exact } } else { entropic };

@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 
 use super::active::{Vertex, VertexPlan};
-use super::device_oracle;
+use super::device_oracle::{self, SUM_ROUNDING};
 use super::exact_bracket::largest_entropy;
 use super::storage::Storage;
 use super::workspace::Workspace;
@@ -194,7 +194,8 @@ impl LinearOracle {
                 let (moment, of_plan) = measure_plan(maps, &plan, &cost);
                 let (source_potential, target_potential) = sinkhorn.potentials();
                 let (dual, of_dual) = sinkhorn.dual_value_and_rounding();
-                let rounding = of_dual + maps.rounding(metric);
+                let of_sums = *entropy * SUM_ROUNDING * f64::EPSILON * maps.target_len() as f64;
+                let rounding = of_dual + of_sums + maps.rounding(metric);
                 let own_gap = inner(metric, &moment) + *entropy * of_plan - (dual - rounding);
                 let plan = VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) };
                 let vertex = Vertex::new(moment, of_plan, plan);
