@@ -1,6 +1,6 @@
 # On a fresh machine with Rust and Python: make demo, make test.
 .PHONY: api bench bench-capacity bench-cuda bench-learning bench-python check-targets demo docs docs-rust gallery install lint \
-	lint-python lint-rust man package release site test test-browser test-cuda test-python test-rust wheel
+	lint-python lint-rust man package release site soak test test-browser test-cuda test-python test-rust wheel
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -29,6 +29,13 @@ install:
 # Writes the pages for man to target/man, from where the source distribution takes them.
 man:
 	cargo run --release --locked --quiet --package rot-cli -- man target/man
+
+# Random problems, each solved in several ways, for SOAK_SECONDS from seed SOAK_SEED; test-rust tries the first few hundred.
+SOAK_SECONDS ?= 600
+SOAK_SEED ?= 0
+soak:
+	SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEED=$(SOAK_SEED) \
+		cargo test --locked --package robust-ot --test soundness -- --nocapture
 
 # Packages every crate and builds it from the packaged files alone.
 package:

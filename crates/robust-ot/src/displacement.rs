@@ -78,7 +78,8 @@ impl Displacements {
         let target_mean = weighted_sum(&target, target_weights).insert_axis(Axis(0));
         let cross = product(by_slots(source_mean.view(), groups).t(), by_slots(target_mean.view(), groups));
         let independent = symmetrized(&shared - &cross - cross.t());
-        let frame = Frame { shared, independent, dim: source.ncols() };
+        let points = source.nrows() + target.nrows();
+        let frame = Frame { shared, independent, dim: source.ncols(), points };
         Self { source, target, groups, frame }
     }
 

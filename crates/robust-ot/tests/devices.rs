@@ -157,6 +157,32 @@ proptest! {
 }
 
 #[test]
+fn a_stalled_oracle_leaves_the_bracket_of_the_exact_plan_at_least() {
+    for (seed, set) in (0..5).flat_map(|seed| sets().into_iter().map(move |set| (seed, set))) {
+        let (source, target) = (measure(9, 3, seed), measure(8, 3, seed + 100));
+        let plain = Problem::new(&source, &target, set.clone()).unwrap();
+        let exact = plain.solve(&Settings::default()).unwrap();
+        let powers = |mass: f64| if mass > 0.0 { mass * mass.ln() } else { 0.0 };
+        let of_weights: f64 = source.weights().iter().chain(target.weights()).map(|&w| powers(w)).sum();
+        let of_plan: f64 = exact.dense_plan().iter().map(|&mass| powers(mass)).sum();
+        for entropy in [1e-6, 1e-3, 0.1] {
+            let problem = plain.clone().with_entropy(entropy).unwrap();
+            let device = Some(Box::new(Rough { sweeps: 0 }) as Box<dyn EntropicOracle>);
+            let options = SolveOptions { device, ..SolveOptions::default() };
+            let stalled = problem.solve_with(&Settings::default(), options).unwrap();
+            let best = problem.solve(&Settings::default().with_tolerance(1e-8)).unwrap();
+            let width = exact.gap + entropy * (of_plan - of_weights);
+            let what = format!("{set}, entropy {entropy}: {stalled}");
+            assert_ne!(stalled.iterations, 1, "{what}");
+            assert!(stalled.gap <= width + 1e-12, "{what}, {width:e}");
+            assert!(stalled.lower_bound <= best.value && stalled.value >= best.lower_bound, "{what}, {best}");
+            assert_eq!(stalled.status == Status::Converged, stalled.relative_gap <= 1e-4, "{what}");
+            assert_eq!(stalled.history.last().unwrap().value.to_bits(), stalled.value.to_bits());
+        }
+    }
+}
+
+#[test]
 fn an_oracle_that_converges_finds_what_the_processor_finds() {
     let (source, target) = (measure(15, 4, 1), measure(11, 4, 2));
     for set in sets() {

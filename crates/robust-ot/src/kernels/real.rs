@@ -19,7 +19,16 @@ use super::slices::{double, single};
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 pub trait Real:
-    sealed::Kernels + Copy + Debug + Default + Send + Sync + PartialOrd + Into<f64> + faer::traits::ComplexField
+    sealed::Kernels
+    + Copy
+    + Debug
+    + Default
+    + Send
+    + Sync
+    + PartialOrd
+    + Into<f64>
+    + faer::traits::ComplexField
+    + 'static
 {
     /// The name of the type in messages.
     const NAME: &'static str;
@@ -89,11 +98,13 @@ pub(crate) mod sealed {
         fn add_scaled(y: &mut [f64], a: f64, x: &[Self]);
         /// Σ x_j ln x_j for x ≥ 0.
         fn entropy(x: &[Self]) -> f64;
+        /// The same numbers, if they are in double precision.
+        fn doubles(x: &[Self]) -> Option<&[f64]>;
     }
 }
 
 macro_rules! kernels {
-    ($real:ty, $module:ident) => {
+    ($real:ty, $module:ident, $doubles:expr) => {
         impl sealed::Kernels for $real {
             fn exponents(x: &mut [Self], s: &[Self], c: &[Self], inverse: Self) -> Self {
                 $module::exponents(x, s, c, inverse)
@@ -161,9 +172,13 @@ macro_rules! kernels {
             fn entropy(x: &[Self]) -> f64 {
                 $module::entropy(x)
             }
+
+            fn doubles(x: &[Self]) -> Option<&[f64]> {
+                $doubles(x)
+            }
         }
     };
 }
 
-kernels!(f64, double);
-kernels!(f32, single);
+kernels!(f64, double, Some);
+kernels!(f32, single, |_| None);

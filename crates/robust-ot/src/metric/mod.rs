@@ -295,6 +295,34 @@ impl MetricSet {
         exact + self.rounding(moment, worst)
     }
 
+    /// A bound on h(V + E) − h(V) over all E with ‖E‖_F ≤ `size`: max ⟨E, M⟩ over the set where it is bounded, else from h
+    /// itself. For W2, E is a rounding error with |E_ab| ≤ e_a e_b and Σ e_a² ≤ `size`, so its trace is.
+    ///
+    /// | set | bound for e = `size` |
+    /// |---|---|
+    /// | `W2`, `P`, `Ds`, `Features` | e: a dual norm that is at most ‖E‖_F; a doubly stochastic ‖M‖₂ ≤ 1 |
+    /// | `PPower` | (‖V‖ + e)^2k − ‖V‖^2k |
+    /// | `Kl` | λ (e^{e/λ} − 1) Σ M* |
+    /// | `Srw` | k e |
+    /// | `Rkp` | √r e |
+    pub(crate) fn largest_change(&self, worst: &WorstCase, size: f64) -> f64 {
+        match self {
+            Self::W2 | Self::P { .. } | Self::Ds { .. } | Self::Features { .. } => size,
+            Self::PPower { k } => {
+                let power = 2.0 * f64::from(*k);
+                let norm = worst.value.powf(1.0 / power);
+                if norm > 0.0 {
+                    worst.value * (power * (size / norm).ln_1p()).exp_m1()
+                } else {
+                    size.powf(power)
+                }
+            }
+            Self::Kl { lambda, .. } => lambda * (size / lambda).exp_m1() * worst.metric.sum(),
+            Self::Srw { k } => *k as f64 * size,
+            Self::Rkp { .. } => (worst.metric.nrows() as f64).sqrt() * size,
+        }
+    }
+
     /// A bound on the error of the computed h(V) and penalty of M*(V), including the error in the row sums of a doubly
     /// stochastic metric. The terms that cancel in h are of size λ.
     pub(crate) fn rounding(&self, moment: &Array2<f64>, worst: &WorstCase) -> f64 {

@@ -149,6 +149,11 @@ impl ActiveSet {
             .sum()
     }
 
+    /// Whether some moments come from products: those of entropic plans.
+    pub(super) fn has_products(&self) -> bool {
+        self.vertices.iter().any(|vertex| !matches!(vertex.plan, VertexPlan::Sparse(_)))
+    }
+
     /// V of the combination.
     pub(super) fn moment(&self) -> Array2<f64> {
         self.combine(&self.weights)

@@ -126,7 +126,8 @@ impl Corpus {
         let shared = &source.second + &target.second;
         let cross = product(by_slots(source.mean.view(), groups).t(), by_slots(target.mean.view(), groups));
         let independent = symmetrized(&shared - &cross - cross.t());
-        Frame { shared, independent, dim: self.dim() }
+        let points = source.weights.len() + target.weights.len();
+        Frame { shared, independent, dim: self.dim(), points }
     }
 }
 

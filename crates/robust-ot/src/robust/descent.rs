@@ -30,10 +30,8 @@ const PROGRESS: f64 = 0.99;
 const PATIENCE: usize = 100;
 /// A gap within this factor of the rounding allowance cannot shrink further.
 const AT_ROUNDING: f64 = 2.0;
-/// Relative accuracy of a sum of γ ln γ over a plan.
-const SUM_ACCURACY: f64 = 1e-14;
 /// With entropy, the scale of the relative gap is ⟨V, M⟩ or this fraction of λ_γ, whichever is larger.
-const NEGLIGIBLE: f64 = 1e-8;
+pub(super) const NEGLIGIBLE: f64 = 1e-7;
 
 /// The state of one problem between two oracle calls.
 #[derive(Debug)]
@@ -52,6 +50,8 @@ pub(super) struct Descent<'a> {
     penalty: f64,
     /// The model's upper estimate of the value at M_t.
     promise: f64,
+    /// The rounding allowance in the last value.
+    charged: f64,
 }
 
 /// The result of a descent.
@@ -88,6 +88,7 @@ impl<'a> Descent<'a> {
             metric,
             penalty,
             promise: f64::INFINITY,
+            charged: 0.0,
         })
     }
 
@@ -121,10 +122,16 @@ impl<'a> Descent<'a> {
         let worst = set.evaluate(&moment)?;
         // Moments of entropic plans come from products, whose rounding the upper bound must cover.
         let omega = *entropy * active.entropy_bound();
-        let of_products =
-            if *entropy > 0.0 { frame.rounding(&worst.metric) + SUM_ACCURACY * omega.abs() } else { 0.0 };
+        let of_products = if active.has_products() {
+            set.largest_change(&worst, frame.moment_rounding())
+                + set.rounding(&moment, &worst)
+                + *entropy * frame.entropy_rounding(active.entropy_bound())
+        } else {
+            0.0
+        };
         let rounding = of_products + active.rounding(&worst.metric);
         let bound = omega + rounding;
+        self.charged = rounding;
         if history.is_empty() || worst.value + bound < best.value {
             *best = Best {
                 value: worst.value + bound,
@@ -144,9 +151,9 @@ impl<'a> Descent<'a> {
         self.model.outlook(self.bounds.gap(), self.promise)
     }
 
-    /// Whether the gap is down to the rounding allowance `charged`.
-    pub(super) fn at_rounding(&self, charged: f64) -> bool {
-        self.bounds.gap() <= AT_ROUNDING * charged
+    /// Whether the gap is down to the rounding allowances: that of the value, and `of_dual`.
+    pub(super) fn at_rounding(&self, of_dual: f64) -> bool {
+        self.bounds.gap() <= AT_ROUNDING * (self.charged + of_dual)
     }
 
     /// The reason to stop, if there is one.
@@ -161,7 +168,10 @@ impl<'a> Descent<'a> {
 
     /// The best plan with its metric.
     pub(super) fn end(self) -> Result<End> {
-        let moment = self.best.active.moment();
+        let mut moment = self.best.active.moment();
+        if self.best.active.has_products() {
+            moment = self.frame.settle(moment)?;
+        }
         let worst = self.set.evaluate(&moment)?;
         let unregularized_value = worst.value;
         let relative_gap = self.relative_gap();

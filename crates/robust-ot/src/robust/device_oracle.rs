@@ -10,8 +10,8 @@ use crate::interrupt::Interrupt;
 use crate::linalg::inner;
 use crate::transport::{CostFactors, EntropicAnswer, EntropicOracle, EntropicPlan, EntropicTask, dual_value};
 
-/// Rounding error of a sum of n terms e^x, in units of n ε.
-const SUM_ROUNDING: f64 = 4.0;
+/// Rounding error of a sum of n terms e^x, in units of n ε: f_i = −λ ln Σ_j is off by λ times that.
+pub(super) const SUM_ROUNDING: f64 = 4.0;
 
 /// Solves for the costs C(M) on a device.
 pub(super) fn call(

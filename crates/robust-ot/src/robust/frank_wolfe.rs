@@ -3,6 +3,7 @@
 use ndarray::Array2;
 
 use super::descent::{Descent, End};
+use super::exact_bracket::{largest_entropy, may_narrow, narrow};
 use super::oracle::LinearOracle;
 use super::problem::Problem;
 use super::settings::{Settings, StepRule};
@@ -25,8 +26,27 @@ const NEAR: usize = 5;
 /// Neighboring plans are used only while the gap is more than this many times the tolerance.
 const FAR: f64 = 10.0;
 
-/// Solves a problem whose parameters have been checked.
+/// Solves a problem whose parameters have been checked. If an entropic solve stalls, the exact plan may still give better
+/// bounds.
 pub(super) fn minimize(
+    problem: &Problem,
+    settings: &Settings,
+    workspace: &mut Workspace,
+    device: Option<Box<dyn EntropicOracle>>,
+    interrupt: &Interrupt,
+) -> Result<Solution> {
+    let solution = descend(problem, settings, workspace, device, interrupt)?;
+    if problem.entropy == 0.0 || !may_narrow(problem, &solution) {
+        return Ok(solution);
+    }
+    let mut without = problem.clone();
+    without.entropy = 0.0;
+    let exact = descend(&without, settings, workspace, None, interrupt)?;
+    narrow(problem, solution, exact, settings, interrupt)
+}
+
+/// Frank-Wolfe from the first oracle call to the last.
+fn descend(
     problem: &Problem,
     settings: &Settings,
     workspace: &mut Workspace,
@@ -78,7 +98,7 @@ pub(super) fn minimize(
     }
 }
 
-/// Chooses Sinkhorn if there is entropy, unless the entropy is negligible: it changes the value by at most λ ln(mn).
+/// Chooses Sinkhorn if there is entropy, unless the entropy is negligible: it changes the value by at most λ (H(a) + H(b)).
 /// Also returns the number of oracle calls that the choice took.
 fn choose_oracle(
     problem: &Problem,
@@ -89,7 +109,7 @@ fn choose_oracle(
 ) -> Result<(LinearOracle, usize)> {
     let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
     let (a, b) = (source_weights.to_vec(), target_weights.to_vec());
-    let most = entropy * ((a.len() * b.len()) as f64).ln();
+    let most = entropy * largest_entropy(source_weights, target_weights);
     let seen = |scale: f64| most > NEGLIGIBLE_ENTROPY * settings.tol_gap_rel * scale;
     // A requested device is used even if the entropy is negligible.
     if let Some(device) = device.filter(|_| *entropy > 0.0) {

@@ -7,6 +7,7 @@ mod corrective;
 mod descent;
 mod device_oracle;
 mod device_pairs;
+mod exact_bracket;
 mod frank_wolfe;
 mod line_search;
 mod means;

@@ -3,7 +3,8 @@
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 
 use super::active::{Vertex, VertexPlan};
-use super::device_oracle;
+use super::device_oracle::{self, SUM_ROUNDING};
+use super::exact_bracket::largest_entropy;
 use super::storage::Storage;
 use super::workspace::Workspace;
 use crate::displacement::Displacements;
@@ -164,8 +165,8 @@ impl LinearOracle {
                 let SimplexSolution { plan, source_potential, target_potential, .. } =
                     simplex.solve(cost.clone(), interrupt)?;
                 let (dual, of_dual) = dual_value(weights, (&source_potential, &target_potential));
-                // Σ γ ln γ is at least −ln(mn), so an exact dual minus λ ln(mn) bounds the entropic problem.
-                let dual = dual - *entropy * ((maps.source_len() * maps.target_len()) as f64).ln();
+                // Σ γ ln γ is at least −H(a) − H(b), so the exact dual less λ times that bounds the entropic problem.
+                let dual = dual - *entropy * largest_entropy(weights.0, weights.1);
                 let of_plan =
                     if *entropy > 0.0 { plan.iter().map(|e| e.mass * e.mass.ln()).sum::<f64>() } else { 0.0 };
                 let moment = maps.moment_of_entries(&plan);
@@ -193,7 +194,8 @@ impl LinearOracle {
                 let (moment, of_plan) = measure_plan(maps, &plan, &cost);
                 let (source_potential, target_potential) = sinkhorn.potentials();
                 let (dual, of_dual) = sinkhorn.dual_value_and_rounding();
-                let rounding = of_dual + maps.rounding(metric);
+                let of_sums = *entropy * SUM_ROUNDING * f64::EPSILON * maps.target_len() as f64;
+                let rounding = of_dual + of_sums + maps.rounding(metric);
                 let own_gap = inner(metric, &moment) + *entropy * of_plan - (dual - rounding);
                 let plan = VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) };
                 let vertex = Vertex::new(moment, of_plan, plan);

@@ -1,5 +1,6 @@
 //! Costs, a few rows at a time: read from a matrix, or formed on demand.
 
+use std::any::Any;
 use std::ops::Range;
 
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, CowArray, Ix2, s};
@@ -166,6 +167,18 @@ impl<T: Real> CostRows<'_, T> {
                 }))
             }
             Self::Streamed(factors) => Picked::Streamed(factors.picked(rows, columns)),
+        }
+    }
+
+    /// The same costs, if they are in double precision.
+    pub(super) fn in_double(&self) -> Option<CostRows<'_>> {
+        match self {
+            Self::Stored(costs) => {
+                let costs_in_order = T::doubles(costs.as_slice().expect("stored costs are row-major"))?;
+                let view = ArrayView2::from_shape(costs.dim(), costs_in_order).expect("the same shape");
+                Some(CostRows::Stored(view.into()))
+            }
+            Self::Streamed(factors) => (*factors as &dyn Any).downcast_ref().map(CostRows::Streamed),
         }
     }
 

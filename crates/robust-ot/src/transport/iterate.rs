@@ -1,9 +1,11 @@
 //! The iterations at one regularization: sweeps, rescalings of the plan that a sweep holds, and Newton steps on it.
 
+use ndarray::Array1;
+
 use super::cost_rows::CostRows;
 use super::dual_value;
 use super::sinkhorn::{Sinkhorn, slice};
-use super::sweep::{Hold, SMALLEST_COLUMN};
+use super::sweep::{Hold, SMALLEST_COLUMN, twice};
 use crate::interrupt::Interrupt;
 use crate::kernels::Real;
 
@@ -11,10 +13,19 @@ use crate::kernels::Real;
 const DIRECT_ITERATIONS: usize = 40;
 /// The marginal error above which iterations without ε-scaling are abandoned.
 const WARM_ERROR: f64 = 0.05;
+/// Number of iterations before the marginal error must be at most `SCALED_ERROR`, if an exact start is possible.
+pub(super) const SCALED_ITERATIONS: usize = 4000;
+/// The marginal error above which iterations are abandoned for an exact start.
+const SCALED_ERROR: f64 = 1e-4;
 /// Number of rescalings of a held plan between checks of whether they are fast enough.
 const TRIAL: usize = 8;
 /// Iterations are fast enough if at most this many more are needed; otherwise Newton steps are taken.
 const AFFORDABLE: f64 = 24.0;
+/// Number of sweeps without a held plan between checks of whether they are fast enough.
+const UNHELD_TRIAL: usize = 200;
+/// Sweeps without a held plan are fast enough if at most this many more are needed: there, every product of a Newton step
+/// costs a sweep.
+const UNHELD_AFFORDABLE: f64 = 1000.0;
 /// The largest number of rescalings of one held plan.
 const MAX_RESCALINGS: usize = 100;
 /// The largest |ln v| of a factor on a held plan: beyond it, entries that were too small to hold would matter.
@@ -44,11 +55,14 @@ const FACTORIZATION_SWEEPS: usize = 100;
 /// The smallest relative residual requested of conjugate gradients.
 const NEWTON_ACCURACY: f64 = 1e-4;
 
-/// Whether to continue when iterations without ε-scaling do not lead to the optimum.
+/// What follows if iterations do not lead to the optimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnStall {
-    /// Stop, so that ε-scaling can take over.
-    GiveUp,
+    /// ε-scaling takes over or, if these iterations took long and it is possible, a start from the exact plan.
+    Scale { exact: bool },
+    /// A start from the exact plan takes over.
+    StartExactly,
+    /// Nothing; the iterations continue.
     Continue,
 }
 
@@ -87,19 +101,28 @@ impl<T: Real> Sinkhorn<T> {
         let mut hold = self.hold();
         let (mut iteration, mut newton_from, mut failed, mut disappointments) = (1, 0, false, 0);
         let (mut best, mut without_gain) = (f64::INFINITY, 0);
+        let mut mark = (1, f64::INFINITY);
         self.momentum.reset(self.b.len());
         self.sweep(cost, epsilon, hold);
         loop {
             let error = self.marginal_error();
             without_gain = if error < best { 0 } else { without_gain + 1 };
             best = best.min(error);
-            let stuck = without_gain > PATIENCE;
+            // Without another start to follow, a slow stretch is not taken for the end.
+            let at_floor = on_stall != OnStall::Continue || error <= self.rounding_floor(epsilon);
+            let stuck = without_gain > PATIENCE && at_floor;
             if error <= tolerance || stuck || iteration >= limit || interrupt.is_raised() {
                 return Ended { iterations: iteration, error, gave_up: false };
             }
-            if on_stall == OnStall::GiveUp
-                && (failed || (iteration >= DIRECT_ITERATIONS && error > WARM_ERROR))
-            {
+            let slow = iteration >= SCALED_ITERATIONS && error > SCALED_ERROR;
+            let hopeless = match on_stall {
+                OnStall::Scale { exact } => {
+                    failed || (iteration >= DIRECT_ITERATIONS && error > WARM_ERROR) || (exact && slow)
+                }
+                OnStall::StartExactly => slow,
+                OnStall::Continue => false,
+            };
+            if hopeless {
                 return Ended { iterations: iteration, error, gave_up: true };
             }
             let rescaled = if hold == Hold::Single && error > HELD_ACCURACY && self.columns_are_sound() {
@@ -112,10 +135,17 @@ impl<T: Real> Sinkhorn<T> {
             iteration += rescaled.count;
             self.sweep(cost, epsilon, hold);
             let now = self.marginal_error();
-            let slow =
-                sweeps_left(error, rescaled.error.unwrap_or(now), rescaled.count, tolerance) > AFFORDABLE;
+            let slow = if hold != Hold::Nothing {
+                sweeps_left(error, rescaled.error.unwrap_or(now), rescaled.count, tolerance) > AFFORDABLE
+            } else if iteration < mark.0 + UNHELD_TRIAL {
+                false
+            } else {
+                let left = sweeps_left(mark.1, now, iteration - mark.0, tolerance);
+                mark = (iteration, now);
+                left > UNHELD_AFFORDABLE
+            };
             let due = (newton_from..limit).contains(&iteration) && now > tolerance;
-            if slow && due && hold != Hold::Nothing && self.columns_are_sound() {
+            if slow && due && self.columns_are_sound() {
                 let (work, gained) = self.newton_step(cost, epsilon, hold, interrupt);
                 self.momentum.reset(self.b.len());
                 iteration += work;
@@ -137,6 +167,18 @@ impl<T: Real> Sinkhorn<T> {
 
     fn marginal_error(&self) -> f64 {
         self.columns.iter().zip(&self.b).map(|(sum, b)| (sum - b).abs()).sum()
+    }
+
+    /// The marginal error that rounding in the exponents (f_i + g_j − C_ij)/ε may leave. Where the plan has mass, C_ij is
+    /// about f_i + g_j; four roundings of relative size u, on both potentials.
+    fn rounding_floor(&self, epsilon: f64) -> f64 {
+        let size = |potential: &Array1<f64>, weights: &Array1<f64>| {
+            let kept = potential.iter().zip(weights).filter(|(_, w)| **w > 0.0);
+            kept.fold(0.0_f64, |top, (x, _)| top.max(x.abs()))
+        };
+        let exponent = (size(&self.f, &self.a) + size(&self.g, &self.b)) / epsilon;
+        let sums = (self.a.len() + self.b.len()) as f64 * f64::EPSILON;
+        8.0 * (T::EPSILON * (1.0 + exponent) + sums)
     }
 
     fn columns_are_sound(&self) -> bool {
@@ -186,17 +228,29 @@ impl<T: Real> Sinkhorn<T> {
         interrupt: &Interrupt,
     ) -> (usize, bool) {
         let error = self.marginal_error();
+        let Self { newton, single, double, work, f, shifted, .. } = self;
         let (a, b, columns) = (slice(&self.a), slice(&self.b), slice(&self.columns));
         let accuracy = error.sqrt().clamp(NEWTON_ACCURACY, 0.1);
-        let mut work = if hold == Hold::Double {
-            let small = a.len() as f64 * (b.len() as f64).powi(2) <= LARGEST_FACTORIZATION;
-            if small && self.newton.factorize(&self.double, a, b, columns) {
-                FACTORIZATION_SWEEPS
-            } else {
-                self.newton.solve(&mut self.double, a, b, columns, (accuracy, DOUBLE_PRODUCTS), interrupt)
+        let times_weight = |i: usize, inner: f64| a[i] * inner;
+        let mut work = match hold {
+            Hold::Double => {
+                let small = a.len() as f64 * (b.len() as f64).powi(2) <= LARGEST_FACTORIZATION;
+                if small && newton.factorize(double, a, b, columns) {
+                    FACTORIZATION_SWEEPS
+                } else {
+                    let twice = |x: &[f64], out: &mut [f64]| double.twice(x, times_weight, out);
+                    newton.solve(twice, b, columns, (accuracy, DOUBLE_PRODUCTS), interrupt)
+                }
             }
-        } else {
-            self.newton.solve(&mut self.single, a, b, columns, (accuracy, SINGLE_PRODUCTS), interrupt)
+            Hold::Single => {
+                let twice = |x: &[f64], out: &mut [f64]| single.twice(x, times_weight, out);
+                newton.solve(twice, b, columns, (accuracy, SINGLE_PRODUCTS), interrupt)
+            }
+            Hold::Nothing => {
+                let plan = (cost, epsilon, shifted.as_slice());
+                let twice = |x: &[f64], out: &mut [f64]| twice(work, plan, (slice(f), a), x, out);
+                newton.solve(twice, b, columns, (accuracy, DOUBLE_PRODUCTS), interrupt)
+            }
         };
         let ascent = self.newton.direction.iter().zip(b.iter().zip(columns)).map(|(x, (b, c))| x * (b - c));
         let slope = epsilon * ascent.sum::<f64>();

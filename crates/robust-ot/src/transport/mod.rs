@@ -6,6 +6,7 @@
 mod cost_rows;
 mod entropic_oracle;
 mod entropic_plan;
+mod exact_start;
 mod held_kernel;
 mod iterate;
 mod momentum;
@@ -21,6 +22,7 @@ use ndarray::Array1;
 pub use self::cost_rows::{CostFactors, CostRows};
 pub use self::entropic_oracle::{EntropicAnswer, EntropicOracle, EntropicTask};
 pub(crate) use self::entropic_plan::EntropicPlan;
+pub(crate) use self::exact_start::LARGEST_EXACT;
 pub(crate) use self::held_kernel::HeldKernel;
 pub use self::simplex::{NetworkSimplex, SimplexSolution};
 pub use self::sinkhorn::{Sinkhorn, SinkhornReport};

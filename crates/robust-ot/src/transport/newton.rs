@@ -10,7 +10,6 @@ use ndarray::Array2;
 
 use super::held_kernel::HeldKernel;
 use crate::interrupt::Interrupt;
-use crate::kernels::Real;
 use crate::linalg::{product, solve_positive};
 
 /// Diagonal shift that keeps a factorization stable where parts of the plan are coupled by less than rounding.
@@ -31,10 +30,10 @@ impl Newton {
     /// Solves for the direction by conjugate gradients, preconditioned by diag(c), to a relative residual or a limit on
     /// products; returns the number of products. Columns without mass do not move. An interrupt ends it early, with the
     /// current direction.
-    pub(super) fn solve<H: Real>(
+    /// `twice` computes out ← Pᵀ diag(a) P x.
+    pub(super) fn solve(
         &mut self,
-        kernel: &mut HeldKernel<H>,
-        a: &[f64],
+        mut twice: impl FnMut(&[f64], &mut [f64]),
         b: &[f64],
         columns: &[f64],
         (tolerance, limit): (f64, usize),
@@ -62,7 +61,7 @@ impl Newton {
             for j in 0..n {
                 search[j] = scaled(residual[j], columns[j]) + turn * search[j];
             }
-            kernel.twice(search, |i, inner| a[i] * inner, image);
+            twice(search, image);
             image.iter_mut().zip(&*search).zip(columns).for_each(|((y, x), c)| *y = c * x - *y);
             // Constants are in the null space: along them the curvature is rounding, and the step would be too.
             let bend: f64 = search.iter().zip(&*image).map(|(x, y)| x * y).sum();

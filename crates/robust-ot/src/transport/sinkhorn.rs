@@ -5,16 +5,18 @@
 //!
 //! A sweep over the costs works in the log domain, so that nothing overflows or underflows at any λ. If memory allows, it
 //! holds the resulting plan. Rescaling that plan, or running conjugate gradients on it, needs no exponentials until the
-//! potentials have moved too far from it.
+//! potentials have moved too far from it. If λ is so small that the iteration does not converge, it starts again from the
+//! potentials of the exact plan.
 
 use ndarray::{Array1, Array2};
 
 use super::cost_rows::CostRows;
 use super::entropic_plan::EntropicPlan;
 use super::held_kernel::HeldKernel;
-use super::iterate::OnStall;
+use super::iterate::{Ended, OnStall, SCALED_ITERATIONS};
 use super::momentum::Momentum;
 use super::newton::Newton;
+use super::simplex::NetworkSimplex;
 use super::sweep::{BLOCKS, Work};
 use super::{dual_value, normalized};
 use crate::error::{Error, Result};
@@ -71,6 +73,8 @@ pub struct Sinkhorn<T: Real = f64> {
     pub(super) shifted: Vec<T>,
     pub(super) factors: Vec<f64>,
     pub(super) sums: Vec<f64>,
+    /// The solver behind exact starts, once one was needed.
+    pub(super) exact: Option<Box<NetworkSimplex>>,
 }
 
 /// How a Sinkhorn solve ended.
@@ -130,6 +134,7 @@ impl<T: Real> Sinkhorn<T> {
             shifted: vec![T::default(); n],
             factors: vec![1.0; n],
             sums: vec![0.0; n],
+            exact: None,
         })
     }
 
@@ -146,7 +151,8 @@ impl<T: Real> Sinkhorn<T> {
         std::mem::swap(&mut self.single, plan);
     }
 
-    /// Iterates until the marginal error is within the tolerance.
+    /// Iterates until the marginal error is within the tolerance: from the last potentials, by ε-scaling, and finally, up to
+    /// 25 million costs in double precision, from an exact plan.
     ///
     /// # Errors
     /// When the costs are not m × n or not finite, or so large relative to λ that no digits are left.
@@ -166,38 +172,65 @@ impl<T: Real> Sinkhorn<T> {
             let rule = format!("at least {:.1e} for costs up to {high:.1e}", (high - low) / LARGEST_RATIO);
             return Err(Error::parameter("entropy", rule, self.regularization));
         }
-        let mut iterations = 0;
+        let exact = self.can_start_exactly(&cost);
+        let mut spent = 0;
         // Old potentials help if the costs have changed little relative to λ; if λ is large, none are needed.
         let mut ended = None;
         if self.warm || self.regularization >= (high - low) * LARGE {
-            let direct = self.iterate(
-                &cost,
-                self.regularization,
-                tolerance,
-                max_iterations,
-                OnStall::GiveUp,
-                interrupt,
-            );
-            iterations += direct.iterations;
-            ended = Some(direct).filter(|direct| !direct.gave_up);
+            let direct =
+                self.at_target(&cost, tolerance, max_iterations, OnStall::Scale { exact }, interrupt);
+            spent = direct.iterations;
+            ended = Some(direct);
         }
-        let ended = ended.unwrap_or_else(|| {
-            let mut stage = (high - low) / SCALING;
-            while stage > self.regularization && iterations < max_iterations {
-                let limit = STAGE_ITERATIONS.min(max_iterations - iterations);
-                let ended = self.iterate(&cost, stage, STAGE_TOLERANCE, limit, OnStall::Continue, interrupt);
-                iterations += ended.iterations;
-                stage /= SCALING;
-            }
-            let limit = max_iterations.saturating_sub(iterations).max(1);
+        // Where the iterations were too slow, or an exact start was needed before, scaling is not tried.
+        let slow = spent >= SCALED_ITERATIONS || self.exact.is_some();
+        if ended.as_ref().is_none_or(|ended| ended.gave_up && !(exact && slow)) {
+            self.scale((low, high), &cost, (&mut spent, max_iterations), interrupt);
+            let limit = max_iterations.saturating_sub(spent).max(1);
+            let on_stall = if exact { OnStall::StartExactly } else { OnStall::Continue };
+            let scaled = self.at_target(&cost, tolerance, limit, on_stall, interrupt);
+            spent += scaled.iterations;
+            ended = Some(scaled);
+        }
+        let mut error = ended.map_or(f64::INFINITY, |ended| ended.error);
+        let open = error > tolerance && spent < max_iterations && !interrupt.is_raised();
+        if exact && open && self.start_exactly(&cost, interrupt)? {
             let ended =
-                self.iterate(&cost, self.regularization, tolerance, limit, OnStall::Continue, interrupt);
-            iterations += ended.iterations;
-            ended
-        });
+                self.at_target(&cost, tolerance, max_iterations - spent, OnStall::Continue, interrupt);
+            spent += ended.iterations;
+            error = ended.error;
+        }
         self.warm = true;
-        let marginal_error = ended.error;
-        Ok(SinkhornReport { iterations, marginal_error, converged: marginal_error <= tolerance })
+        Ok(SinkhornReport { iterations: spent, marginal_error: error, converged: error <= tolerance })
+    }
+
+    /// Iterates at λ itself.
+    fn at_target(
+        &mut self,
+        cost: &CostRows<T>,
+        tolerance: f64,
+        limit: usize,
+        on_stall: OnStall,
+        interrupt: &Interrupt,
+    ) -> Ended {
+        self.iterate(cost, self.regularization, tolerance, limit, on_stall, interrupt)
+    }
+
+    /// ε-scaling: a few iterations at regularizations that fall from the range of the costs to λ.
+    fn scale(
+        &mut self,
+        (low, high): (f64, f64),
+        cost: &CostRows<T>,
+        (spent, limit): (&mut usize, usize),
+        interrupt: &Interrupt,
+    ) {
+        let mut stage = (high - low) / SCALING;
+        while stage > self.regularization && *spent < limit {
+            let limit = STAGE_ITERATIONS.min(limit - *spent);
+            *spent +=
+                self.iterate(cost, stage, STAGE_TOLERANCE, limit, OnStall::Continue, interrupt).iterations;
+            stage /= SCALING;
+        }
     }
 
     /// The dual variables of the problem with Σ γ ln γ: γ_ij = e^{(f_i + g_j − C_ij)/λ}. −∞ for points without weight.

@@ -191,3 +191,21 @@ fn nearly_decoupled_plans_converge_to_the_last_digits() {
     let ended = sinkhorn.solve(&cost, 1e-11, 100_000, &Interrupt::default()).unwrap();
     assert!(ended.converged && ended.iterations < 10_000, "{ended:?}");
 }
+
+#[test]
+fn newton_steps_need_no_held_plan() {
+    // Nearly decoupled at λ = range/500, so that 10,000 sweeps alone do not get there.
+    let n = 100;
+    let weights = vec![1.0 / n as f64; n];
+    let (x, y) = (matrix(n, 4, &mut rng(41)), matrix(n, 4, &mut rng(42)));
+    let cost = Array2::from_shape_fn((n, n), |(i, j)| (&x.row(i) - &y.row(j)).mapv(|d| d * d).sum());
+    let range = cost.fold(0.0_f64, |top, c| top.max(*c));
+    let solve = |memory: usize| {
+        let mut sinkhorn = Sinkhorn::new(&weights, &weights, range / 500.0).unwrap().with_memory(memory);
+        let ended = sinkhorn.solve(&cost, 1e-11, 10_000, &Interrupt::default()).unwrap();
+        (ended, sinkhorn.dual_value())
+    };
+    let ((held, value), (unheld, again)) = (solve(usize::MAX), solve(0));
+    assert!(held.converged && unheld.converged, "{held:?} {unheld:?}");
+    assert_abs_diff_eq!(value, again, epsilon = 1e-12);
+}

@@ -107,6 +107,24 @@ impl<T: Real> Sinkhorn<T> {
     }
 }
 
+/// out ← Pᵀ diag(a) P x for the plan of the last sweep, p_ij = b_j e^{(f_i + g_j − C_ij)/ε}, which is not held.
+pub(super) fn twice<T: Real>(
+    work: &mut [Work<T>],
+    (cost, epsilon, shifted): (&CostRows<T>, f64, &[T]),
+    (f, a): (&[f64], &[f64]),
+    x: &[f64],
+    out: &mut [f64],
+) {
+    let rows = rows_per_block(a.len());
+    let x: Vec<T> = x.iter().map(|x| T::nearest(*x)).collect();
+    let blocks = f.par_chunks(rows).zip(a.par_chunks(rows)).zip(&mut *work).enumerate();
+    blocks.for_each(|(block, (part, work))| work.twice((cost, block * rows, epsilon, shifted), part, &x));
+    out.fill(0.0);
+    for work in work.iter().take(a.len().div_ceil(rows)) {
+        f64::add_scaled(out, 1.0, &work.columns);
+    }
+}
+
 impl<T: Real> Work<T> {
     /// Allocates the workspace for n columns.
     pub(super) fn new(n: usize) -> Self {
@@ -138,6 +156,29 @@ impl<T: Real> Work<T> {
                 *f = -epsilon * (shift.into() + sum.ln());
                 T::add_scaled(&mut self.columns, a / sum, &self.powers);
                 hold(tile * ROWS_PER_TILE + row, &self.powers, 1.0 / sum);
+            }
+        }
+    }
+
+    /// The part of [`twice`] of one block of rows.
+    fn twice(
+        &mut self,
+        (cost, first, epsilon, shifted): (&CostRows<T>, usize, f64, &[T]),
+        (f, a): (&[f64], &[f64]),
+        x: &[T],
+    ) {
+        let n = shifted.len();
+        let inverse = T::nearest(1.0 / epsilon);
+        self.columns.fill(0.0);
+        for (tile, (f, a)) in f.chunks(ROWS_PER_TILE).zip(a.chunks(ROWS_PER_TILE)).enumerate() {
+            let start = first + tile * ROWS_PER_TILE;
+            let costs = cost.rows(start..start + f.len(), &mut self.tile);
+            for ((f, a), costs) in f.iter().zip(a).zip(costs.chunks_exact(n)) {
+                // f is exact for g, so the powers sum to about one.
+                let shift = T::nearest(-f / epsilon);
+                let sum = T::exp_exponents(&mut self.powers, shifted, costs, inverse, shift);
+                let inner = T::dot(&self.powers, x) / sum;
+                T::add_scaled(&mut self.columns, a * inner / sum, &self.powers);
             }
         }
     }

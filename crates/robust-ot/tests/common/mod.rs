@@ -50,3 +50,94 @@ pub fn sets(size: usize) -> Vec<MetricSet> {
         MetricSet::Rkp { rho: f64::INFINITY },
     ]
 }
+
+/// Asserts that a metric lies in its set, up to nine digits.
+#[allow(dead_code, reason = "not every test binary uses every helper")]
+pub fn assert_in_set(set: &MetricSet, metric: &Array2<f64>, what: &str) {
+    const CLOSE: f64 = 1e-9;
+    let size = metric.nrows();
+    let largest = metric.fold(0.0_f64, |top, m| top.max(m.abs()));
+    assert!(largest.is_finite(), "{what}: {metric}");
+    let spectrum = eigenvalues(metric);
+    let (least, most) =
+        spectrum.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, top), w| (low.min(*w), top.max(*w)));
+    assert!(least >= -CLOSE * largest, "{what}: an eigenvalue is {least:e} for entries up to {largest:e}");
+    let trace: f64 = metric.diag().sum();
+    let norm = |numbers: &mut dyn Iterator<Item = f64>, p: f64| -> f64 {
+        if p.is_infinite() {
+            numbers.fold(0.0, f64::max)
+        } else {
+            numbers.map(|x| x.powf(p)).sum::<f64>().powf(1.0 / p)
+        }
+    };
+    match set {
+        MetricSet::W2 => assert_eq!(metric, Array2::<f64>::eye(size), "{what}"),
+        MetricSet::P { k } => {
+            let p = f64::from(2 * k) / f64::from(2 * k - 1);
+            let norm = norm(&mut metric.iter().map(|m| m.abs()), p);
+            assert!(norm <= 1.0 + CLOSE, "{what}: norm {norm}");
+        }
+        MetricSet::Ds { .. } => {
+            assert!(metric.iter().all(|m| *m >= 0.0), "{what}: {metric}");
+            metric
+                .rows()
+                .into_iter()
+                .for_each(|row| assert!((row.sum() - 1.0).abs() <= CLOSE, "{what}: {row}"));
+        }
+        MetricSet::Kl { .. } => assert!(metric.iter().all(|m| *m >= 0.0), "{what}: {metric}"),
+        MetricSet::Features { .. } => {
+            assert!((trace - 1.0).abs() <= CLOSE, "{what}: trace {trace}");
+            assert!(
+                metric.indexed_iter().all(|((a, b), m)| *m >= 0.0 && (a == b || *m == 0.0)),
+                "{what}: {metric}"
+            );
+        }
+        MetricSet::Srw { k } => {
+            assert!(
+                (trace - *k as f64).abs() <= CLOSE && most <= 1.0 + CLOSE,
+                "{what}: trace {trace}, up to {most}"
+            );
+        }
+        MetricSet::Rkp { rho } => {
+            let dual = if rho.is_infinite() {
+                1.0
+            } else if *rho > 1.0 {
+                rho / (rho - 1.0)
+            } else {
+                f64::INFINITY
+            };
+            let norm = norm(&mut spectrum.iter().map(|w| w.max(0.0)), dual);
+            assert!(norm <= 1.0 + CLOSE, "{what}: norm {norm}");
+        }
+        _ => {}
+    }
+}
+
+/// Eigenvalues of a symmetric matrix by Jacobi's rotations.
+fn eigenvalues(matrix: &Array2<f64>) -> Vec<f64> {
+    let (n, mut a) = (matrix.nrows(), matrix.clone());
+    let scale = a.fold(0.0_f64, |top, x| top.max(x.abs()));
+    for _ in 0..60 {
+        let mut largest = 0.0_f64;
+        for (p, q) in (0..n).flat_map(|p| (p + 1..n).map(move |q| (p, q))) {
+            largest = largest.max(a[[p, q]].abs());
+            if a[[p, q]].abs() <= 1e-15 * scale {
+                continue;
+            }
+            let angle = 0.5 * (2.0 * a[[p, q]]).atan2(a[[q, q]] - a[[p, p]]);
+            let (sin, cos) = angle.sin_cos();
+            for i in 0..n {
+                let (x, y) = (a[[i, p]], a[[i, q]]);
+                (a[[i, p]], a[[i, q]]) = (cos * x - sin * y, sin * x + cos * y);
+            }
+            for i in 0..n {
+                let (x, y) = (a[[p, i]], a[[q, i]]);
+                (a[[p, i]], a[[q, i]]) = (cos * x - sin * y, sin * x + cos * y);
+            }
+        }
+        if largest <= 1e-15 * scale {
+            break;
+        }
+    }
+    a.diag().to_vec()
+}
