@@ -370,6 +370,47 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self._learner_state = None
         return self
 
+    def extend(
+        self,
+        classes: ArrayLike,
+        label_vectors: ArrayLike | Mapping[str, ArrayLike] | str | os.PathLike[str],
+    ) -> RobustOTClassifier:
+        """Add classes that no training row had, as ``rot extend`` does.
+
+        Their weights are the mean of the prior given the weights of the other classes: as if they had been known, without
+        rows, in :meth:`fit`.
+
+        Parameters
+        ----------
+        classes : array-like of shape (n,)
+            The new classes.
+        label_vectors : array-like of shape (n, d), mapping or path
+            Their vectors, of the kind that the classifier was fitted with.
+
+        Returns
+        -------
+        RobustOTClassifier
+            This estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from robust_ot import RobustOTClassifier
+        >>> y = np.repeat(["cat", "dog", "car"], 30)
+        >>> X = np.random.default_rng(0).normal(size=(90, 4)) + 3 * np.eye(3, 4)[np.repeat([0, 1, 2], 30)]
+        >>> vectors = {"cat": [1.0, 0.1], "dog": [0.8, 0.6], "car": [-1.0, 0.0]}
+        >>> model = RobustOTClassifier(label_vectors=vectors).fit(X, y)
+        >>> model.extend(["kitten"], {"kitten": [1.0, 0.2]}).classes_.tolist()
+        ['car', 'cat', 'dog', 'kitten']
+        """
+        check_is_fitted(self)
+        labels = self._labels.extended(np.asarray(classes))
+        names = labels.names[len(self._labels.names) :]
+        model = self._model.extended(names, unit_vectors(label_vectors, names))
+        self._take(labels, model, self.history_, self.metric_)
+        self._learner, self._learner_state = None, None
+        return self
+
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Compute the logits of every label.
 

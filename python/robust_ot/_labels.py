@@ -65,6 +65,13 @@ class Labels:
         """What a model file stores about the labels besides their names."""
         return self.classes.dtype.kind, self.several
 
+    def extended(self, classes: NDArray[Any]) -> Labels:
+        """Append classes, which must be new and of the kind of the others."""
+        if classes.ndim != 1 or classes.dtype.kind != self.classes.dtype.kind:
+            rule = f"a list of kind {self.classes.dtype.kind!r} like classes_"
+            raise ValueError(f"classes must be {rule}, but is of kind {classes.dtype.kind!r} and shape {classes.shape}")
+        return Labels(np.concatenate([self.classes, classes]), self.names + [str(name) for name in classes], self.several)
+
     def check(self, classes: ArrayLike | None) -> None:
         """Refuse classes that differ from those of the first call."""
         if classes is not None and not self.several and not np.array_equal(np.unique(np.asarray(classes)), self.classes):
@@ -75,8 +82,10 @@ class Labels:
         if self.several:
             return as_targets(y, len(self.classes))
         y = column_or_1d(y)
-        places = np.searchsorted(self.classes, y)
-        unknown = (places == len(self.classes)) | (self.classes[np.minimum(places, len(self.classes) - 1)] != y)
+        # Classes that were added later stand behind the others, in no order.
+        order = np.argsort(self.classes, kind="stable")
+        places = order[np.minimum(np.searchsorted(self.classes, y, sorter=order), len(order) - 1)]
+        unknown = self.classes[places] != y
         if unknown.any():
             raise ValueError(f"y must hold known classes, but one label is {y[unknown][0]}")
         return as_targets(places)

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use robust_ot_learn::{Model as Trained, Output};
 
-use crate::arrays::features;
+use crate::arrays::{features, matrix};
 use crate::error::from_library;
 use crate::model_keywords::model_keywords;
 use crate::targets::{Arrays, targets};
@@ -101,6 +101,13 @@ impl Model {
     /// The keywords of a classifier that trains such a model.
     fn keywords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         model_keywords(py, &self.model)
+    }
+
+    /// The model with more labels, which no row has.
+    fn extended(&self, names: Vec<String>, vectors: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (mut model, vectors) = (self.model.clone(), matrix(vectors, "label_vectors")?);
+        model.extend(names, &vectors).map_err(|error| from_library("", error))?;
+        Ok(Self { model })
     }
 
     /// X W + b.
