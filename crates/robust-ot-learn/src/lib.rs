@@ -31,6 +31,7 @@ mod checkpoint;
 pub mod data;
 mod dataset;
 mod engine;
+mod file_header;
 mod fingerprint;
 mod fit;
 mod gradient;
@@ -47,6 +48,7 @@ mod preprocessing;
 mod row_length;
 pub mod score;
 mod scores;
+mod seal;
 mod settings;
 mod slopes;
 mod soft_targets;
@@ -57,9 +59,11 @@ mod tensors;
 mod testing;
 mod threshold;
 mod trainer;
+mod verify;
 
 pub use self::dataset::{Dataset, sample_per_class};
 pub use self::engine::{Engine, EpochWork};
+pub use self::file_header::{Integrity, Kind};
 pub use self::fit::{
     Columns, FitRun, FitSettings, Fitted, Geometry, LossChoice, LossName, Preparation, Protocol, Samples,
     StreamingFit, TargetChoice, TrainingChoice, zero_rows_note,
@@ -75,8 +79,10 @@ pub use self::optimizer::{Optimizer, Parameters, Schedule, Step};
 pub use self::preprocessing::Preprocessing;
 pub use self::row_length::RowLength;
 pub use self::scores::Scores;
+pub use self::seal::checksum;
 pub use self::settings::{Reduction, TrainSettings};
 pub use self::soft_targets::SoftTargets;
 pub use self::standardization::Standardization;
 pub use self::threshold::threshold;
 pub use self::trainer::{Epoch, Trainer};
+pub use self::verify::verify;

@@ -29,7 +29,9 @@ impl Checkpoints {
         let place = path.display();
         match (resume, path.exists()) {
             (true, true) => {
-                trainer.restore(&path)?;
+                if let Some(note) = trainer.restore(&path)?.note() {
+                    say!("rot: note: {place}: {note}");
+                }
                 say!("rot: note: {place}: continuing after epoch {}", trainer.history().len());
                 return Ok(found);
             }

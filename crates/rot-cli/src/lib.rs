@@ -20,6 +20,7 @@ mod loss_description;
 mod loss_options;
 mod machine;
 mod metric_options;
+mod model_input;
 mod model_run;
 mod options;
 mod output;
@@ -40,6 +41,7 @@ mod train;
 mod training_data;
 mod training_options;
 mod training_progress;
+mod verify;
 
 use std::ffi::OsString;
 
@@ -67,6 +69,7 @@ enum Command {
     Predict(predict::Predict),
     Evaluate(evaluate::Evaluate),
     Inspect(inspect::Inspect),
+    Verify(verify::Verify),
     Reproduce(reproduce::Reproduce),
     Report(report::Report),
     /// Show what a robust distance reveals that a plain one does not, on built-in data
@@ -85,6 +88,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Predict(command) => command.run(),
         Command::Evaluate(command) => command.run(),
         Command::Inspect(command) => command.run(),
+        Command::Verify(command) => command.run(),
         Command::Reproduce(command) => command.run(),
         Command::Report(command) => command.run(),
         Command::Demo => demo::run(),
