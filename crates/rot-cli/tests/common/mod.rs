@@ -88,6 +88,6 @@ pub fn first_version(bytes: &[u8]) -> Vec<u8> {
     let rest = header[start..].split_once(',').unwrap().1;
     let old = format!("{}{}", &header[..start], rest.replacen("\\\"version\\\":2", "\\\"version\\\":1", 1));
     // A header may end in spaces.
-    let padded = format!("{old:1$}", header.len());
+    let padded = format!("{old:width$}", width = header.len());
     [&bytes[..8], padded.as_bytes(), &bytes[end..]].concat()
 }
