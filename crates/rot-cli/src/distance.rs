@@ -72,7 +72,7 @@ impl Distance {
     /// Reads the inputs, solves, writes the files and prints the result.
     pub fn run(&self, command: &str) -> Result<(), Failure> {
         let settings = self.solver.apply()?;
-        let metric = self.metric.read()?;
+        let metric = self.solver.reading(|| self.metric.read())?;
         for (option, path) in [("--plan-out", &self.plan_out), ("--metric-out", &self.metric_out)] {
             path.as_deref().map_or(Ok(()), |path| check_writable(option, path, &["npy", "csv", "tsv"]))?;
         }
@@ -86,7 +86,8 @@ impl Distance {
         self.run.as_deref().map_or(Ok(()), begin_run)?;
         let paths = [self.source.clone(), self.target.clone()];
         let weights = [self.source_weights.clone(), self.target_weights.clone()];
-        let mut inputs = read_all(&paths, self.text.embeddings.as_deref(), &weights)?.into_iter();
+        let embeddings = self.text.embeddings.as_deref();
+        let mut inputs = self.solver.reading(|| read_all(&paths, embeddings, &weights))?.into_iter();
         let (Some(source), Some(target)) = (inputs.next(), inputs.next()) else {
             return Err(Failure::Other("two inputs were read, but fewer were returned".into()));
         };

@@ -1,7 +1,9 @@
 //! `.csv` and `.tsv` tables of numbers, with or without a header.
 
+use std::cell::Cell;
 use std::io::BufRead;
 use std::path::Path;
+use std::rc::Rc;
 
 use csv::{ReaderBuilder, StringRecord, Trim, WriterBuilder};
 use ndarray::Array2;
@@ -9,6 +11,7 @@ use robust_ot::{Error, Result};
 
 use super::atomic::write_atomic;
 use super::compressed::open_plain_or_gzip;
+use super::room::{Metered, Room};
 use super::{extension, format_error, io_error, line_error};
 
 /// Rows of numbers, with the column names if the file has them.
@@ -39,10 +42,17 @@ pub struct Table {
 /// # Errors
 /// When the file cannot be read, is empty or ragged, or a field is not a finite number.
 pub fn read_table(path: &Path) -> Result<Table> {
-    let mut reader = open_csv(path)?;
+    read_rows(path, &mut Room::new())
+}
+
+/// [`read_table`] within some memory.
+pub(super) fn read_rows(path: &Path, room: &mut Room) -> Result<Table> {
+    let (mut reader, since) = open_csv(path, room)?;
+    let full = |message| format_error(path, message);
     let mut record = StringRecord::new();
     let (mut names, mut values, mut width, mut rows) = (None, Vec::new(), None, 0);
     while reader.read_record(&mut record).map_err(|error| csv_error(path, error))? {
+        since.set(0);
         let line = record.position().map_or(0, csv::Position::line) as usize;
         let columns = *width.get_or_insert(record.len());
         if record.len() != columns {
@@ -51,9 +61,11 @@ pub fn read_table(path: &Path) -> Result<Table> {
             return Err(line_error(path, line, message));
         }
         if rows == 0 && names.is_none() && record.iter().all(is_name) {
+            room.take(record.len() * NAME + record.as_slice().len()).map_err(full)?;
             names = Some(record.iter().map(str::to_owned).collect());
             continue;
         }
+        room.grow(&mut values, record.len()).map_err(full)?;
         for (column, field) in record.iter().enumerate() {
             match number(field) {
                 Some(value) if value.is_finite() => values.push(value),
@@ -72,6 +84,9 @@ pub fn read_table(path: &Path) -> Result<Table> {
     let values = Array2::from_shape_vec((rows, width.unwrap_or(0)), values);
     Ok(Table { values: values.map_err(|error| format_error(path, error.to_string()))?, names })
 }
+
+/// Bytes that a name takes besides its letters.
+const NAME: usize = 40;
 
 /// Whether a field can be a name: neither a number nor a marker for a missing value.
 fn is_name(field: &str) -> bool {
@@ -135,11 +150,15 @@ fn io_kind(error: csv::Error) -> std::io::Error {
     }
 }
 
+/// A delimited file, and the number of bytes since the caller last set it to zero, which is bounded.
+type Delimited = (csv::Reader<Metered<Box<dyn BufRead>>>, Rc<Cell<usize>>);
+
 /// Opens a delimited file, plain or gzipped; the caller interprets the first line and checks the number of fields.
-pub(super) fn open_csv(path: &Path) -> Result<csv::Reader<Box<dyn BufRead>>> {
+pub(super) fn open_csv(path: &Path, room: &Room) -> Result<Delimited> {
     let mut builder = ReaderBuilder::new();
     builder.delimiter(delimiter(path)).has_headers(false).flexible(true).trim(Trim::All);
-    Ok(builder.from_reader(open_plain_or_gzip(path)?))
+    let (metered, since) = Metered::new(open_plain_or_gzip(path)?, room.line_limit());
+    Ok((builder.from_reader(metered), since))
 }
 
 fn delimiter(path: &Path) -> u8 {
