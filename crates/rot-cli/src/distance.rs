@@ -93,6 +93,7 @@ impl Distance {
         };
         let pair = format!("{} and {}", self.source.display(), self.target.display());
         let grouping = metric.grouping(source.measure.dim())?;
+        self.solver.check_groups(grouping.groups())?;
         let work = Work::of_distance(source.measure.len(), target.measure.len(), source.measure.dim());
         let device = self.device.open_for_plans(work, metric.entropy())?;
         let start = Instant::now();

@@ -14,6 +14,8 @@ use crate::parse::parsed;
 
 /// Memory that reading a file may always take, however small the memory for costs and plans.
 const LEAST_READING: usize = 100_000_000;
+/// The number of matrices of the size of the metric that a solve holds at once.
+const MATRICES: usize = 7;
 /// The maximum number of threads, more than any machine can use.
 const MOST_THREADS: usize = 1024;
 
@@ -59,6 +61,20 @@ impl SolverOptions {
             Some(Memory(bytes)) => within(Memory(bytes.max(LEAST_READING)), read),
             None => read(),
         }
+    }
+
+    /// Refuses metrics of more features, or groups of features, than the memory holds.
+    pub fn check_groups(&self, groups: usize) -> Result<(), Failure> {
+        let limit = self.memory.map_or_else(Memory::free, |Memory(bytes)| Memory(bytes.max(LEAST_READING)));
+        let needed = groups.saturating_mul(groups).saturating_mul(MATRICES * size_of::<f64>());
+        if needed <= limit.0 {
+            return Ok(());
+        }
+        let needed = Memory(needed);
+        Err(Failure::Input(format!(
+            "--memory must hold {MATRICES} matrices of {groups} × {groups} features, {needed}, but is {limit}; \
+             --groups N makes them smaller"
+        )))
     }
 
     /// Adds the settings to a JSON object.

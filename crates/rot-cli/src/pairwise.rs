@@ -101,6 +101,7 @@ impl Pairwise {
         let weights = vec![None; self.files.len()];
         let embeddings = self.text.embeddings.as_deref();
         let inputs = self.solver.reading(|| read_all(&self.files, embeddings, &weights))?;
+        self.solver.check_groups(metric.grouping(same_dim(&inputs)?)?.groups())?;
         let points = inputs.iter().map(|input| input.measure.len()).sum::<usize>() as f64;
         let work = Work::of_pairs(0.5 * points * points, inputs[0].measure.dim());
         let device = match self.ray {

@@ -77,12 +77,15 @@ fn what_unpacks_to_more_than_the_memory_is_refused() {
 fn a_process_that_may_take_little_reports_what_does_not_fit() {
     let s = Scratch::new();
     s.write("line.csv.gz", bomb(b"0", ",0".repeat(1_000_000).as_bytes(), 40));
+    s.write("wide.csv", format!("0{}\n", ",1".repeat(29_999)));
     s.write("bomb.npy.gz", bomb(&npy("(1000000000, 1)"), &vec![0; 1_000_000], 1000));
     s.write("vectors.vec", "5 999999999999\n");
     s.write("y.txt", "near\nfar\nfar\n");
     for line in [
         "distance line.csv.gz b.csv",
         "distance bomb.npy.gz b.csv",
+        "distance wide.csv wide.csv --metric w2",
+        "pairwise wide.csv wide.csv",
         "train --train-x line.csv.gz --train-y y.txt",
         "train --train-x a.csv --train-y y.txt --label-vectors vectors.vec",
         "train --train-x a.csv --train-y line.csv.gz",
