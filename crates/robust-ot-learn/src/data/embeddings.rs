@@ -152,7 +152,7 @@ fn vector(
     if !is_wanted(&word) || numbers.len() != dim {
         // A line of another length is an error if its word is wanted and only numbers follow; more words are another entry.
         let all_numbers = fields[1..].iter().all(|field| field.parse::<f64>().is_ok());
-        return if is_wanted(fields[0]) && fields.len() != dim + 1 && all_numbers {
+        return if is_wanted(fields[0]) && fields.len() - 1 != dim && all_numbers {
             Err(format!(
                 "the vector of '{}' must have {dim} numbers, but has {}",
                 fields[0],
@@ -211,6 +211,9 @@ mod tests {
                 .contains("must have 2 numbers, but has 3")
         );
         assert!(read("", &["sea"]).is_err());
+        // No length that a header may have overflows.
+        let message = read("1 18446744073709551615\nsea 1\n", &["sea"]).unwrap_err().to_string();
+        assert!(message.contains("must have 18446744073709551615 numbers, but has 1"), "{message}");
     }
 
     proptest! {
