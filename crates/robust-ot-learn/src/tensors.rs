@@ -4,7 +4,6 @@
 //! checksum, is still read.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use robust_ot::{Error, Result};
@@ -12,9 +11,12 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::data::write_atomic;
+use crate::data::{Room, read_bytes, write_atomic};
 use crate::file_header::{Integrity, KEY, Kind, checked_header, damaged, new_header, refusal};
 use crate::seal::seal;
+
+/// Bytes of memory that a byte of the header may take while it is parsed.
+const HEADER_FACTOR: usize = 16;
 
 /// Numbers of one precision.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,8 +81,18 @@ pub(super) fn to_bytes(
 
 /// Reads a file of the given kind: its document and its tensors.
 pub(super) fn read<D: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(D, Contents)> {
-    let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-    from_bytes(path, kind, &bytes)
+    from_bytes(path, kind, &read_whole(path)?)
+}
+
+/// The bytes of a file, if there is also room for what they become.
+pub(super) fn read_whole(path: &Path) -> Result<Vec<u8>> {
+    let mut room = Room::new();
+    let bytes = read_bytes(path, &mut room)?;
+    let header = bytes.first_chunk().map_or(0, |length| u64::from_le_bytes(*length)).min(bytes.len() as u64);
+    // Tensors are copied out of the bytes, and the header becomes tables.
+    let parsed = bytes.len() + HEADER_FACTOR * header as usize;
+    room.take(parsed).map_err(|message| Error::Format { place: path.display().to_string(), message })?;
+    Ok(bytes)
 }
 
 /// Parses the bytes of a file; `place` is for error messages.

@@ -1,5 +1,7 @@
 //! What is written is read, and nothing else is.
 
+use std::fs;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

@@ -1,14 +1,14 @@
 //! Checks of whole files, for readers that do not need their contents.
 
-use std::fs;
 use std::path::Path;
 
-use robust_ot::{Error, Result};
+use robust_ot::Result;
 
 use crate::checkpoint::check_checkpoint;
 use crate::file_header::{Integrity, Kind, kind_of};
 use crate::learner::check_learner;
 use crate::model::Model;
+use crate::tensors::read_whole;
 
 /// Reads a model, a checkpoint or a learner whole, and returns which it is and how far it could be checked.
 ///
@@ -32,7 +32,7 @@ use crate::model::Model;
 /// # Errors
 /// When the file cannot be read, is none of these, is damaged, or is of a newer format version.
 pub fn verify(path: &Path) -> Result<(Kind, Integrity)> {
-    let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    let bytes = read_whole(path)?;
     let kind = kind_of(path, &bytes)?;
     let integrity = match kind {
         Kind::Model => Model::parse(path, &bytes)?.1,

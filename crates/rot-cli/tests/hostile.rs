@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::Write;
+#[cfg(target_os = "linux")]
 use std::process::Output;
 
 use common::Scratch;
@@ -30,7 +31,7 @@ fn npy(shape: &str) -> Vec<u8> {
 }
 
 /// Runs `rot` in a shell, after commands that limit it.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 fn limited(s: &Scratch, limits: &str, line: &str) -> Output {
     std::process::Command::new("sh")
         .current_dir(s.path("."))
@@ -80,6 +81,8 @@ fn a_process_that_may_take_little_reports_what_does_not_fit() {
     s.write("wide.csv", format!("0{}\n", ",1".repeat(29_999)));
     s.write("bomb.npy.gz", bomb(&npy("(1000000000, 1)"), &vec![0; 1_000_000], 1000));
     s.write("vectors.vec", "5 999999999999\n");
+    // A file of holes, which takes no room on the disk.
+    std::fs::File::create(s.path("holes.safetensors")).unwrap().set_len(1_000_000_000_000).unwrap();
     s.write("y.txt", "near\nfar\nfar\n");
     for line in [
         "distance line.csv.gz b.csv",
@@ -89,6 +92,7 @@ fn a_process_that_may_take_little_reports_what_does_not_fit() {
         "train --train-x line.csv.gz --train-y y.txt",
         "train --train-x a.csv --train-y y.txt --label-vectors vectors.vec",
         "train --train-x a.csv --train-y line.csv.gz",
+        "inspect holes.safetensors",
     ] {
         let output = limited(&s, "ulimit -v 2000000", line);
         let error = String::from_utf8(output.stderr).unwrap();

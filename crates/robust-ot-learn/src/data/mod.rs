@@ -39,6 +39,7 @@ pub use self::label_file::{LabelFile, read_label_names, read_labels};
 pub use self::label_vectors::{LabelVectors, to_length_one};
 pub use self::npy::{read_npy, read_npy_f32, read_npy_integers, write_npy};
 pub use self::room::within;
+pub(crate) use self::room::{Room, read_bytes};
 pub use self::svmlight::{Labeled, read_labeled};
 pub use self::table::{Table, format_table, read_table, write_table};
 use robust_ot::{Error, Result};

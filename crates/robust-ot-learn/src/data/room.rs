@@ -7,7 +7,10 @@ use std::io::{self, BufRead, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-use super::format_error;
+use robust_ot::Result;
+
+use super::compressed::fill;
+use super::{format_error, io_error, open};
 use crate::memory::Memory;
 
 /// Lines may take this fraction of the room: each byte may become a field with its bounds, in a list that doubles.
@@ -41,18 +44,18 @@ pub fn within<T>(limit: Memory, read: impl FnOnce() -> T) -> T {
 
 /// The memory that a reader holds, and the most that it may hold.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(crate) struct Room {
     limit: usize,
     taken: usize,
 }
 
 impl Room {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { limit: LIMIT.get().unwrap_or_else(Memory::free).0, taken: 0 }
     }
 
     /// Takes room for memory that is about to be allocated.
-    pub(super) fn take(&mut self, bytes: usize) -> Result<(), String> {
+    pub(crate) fn take(&mut self, bytes: usize) -> std::result::Result<(), String> {
         let taken = self.taken.saturating_add(bytes);
         if taken > self.limit {
             return Err(self.refusal(taken));
@@ -62,7 +65,7 @@ impl Room {
     }
 
     /// Grows a list for this many more entries. While it is copied, the old list is there as well.
-    pub(super) fn grow<T>(&mut self, list: &mut Vec<T>, more: usize) -> Result<(), String> {
+    pub(super) fn grow<T>(&mut self, list: &mut Vec<T>, more: usize) -> std::result::Result<(), String> {
         let needed = list.len().saturating_add(more);
         if needed <= list.capacity() {
             return Ok(());
@@ -78,7 +81,7 @@ impl Room {
     }
 
     /// Appends an entry.
-    pub(super) fn push<T>(&mut self, list: &mut Vec<T>, entry: T) -> Result<(), String> {
+    pub(super) fn push<T>(&mut self, list: &mut Vec<T>, entry: T) -> std::result::Result<(), String> {
         self.grow(list, 1)?;
         list.push(entry);
         Ok(())
@@ -112,21 +115,27 @@ pub(super) fn read_line(reader: &mut dyn BufRead, bytes: &mut Vec<u8>, room: &Ro
     Ok(length > 0)
 }
 
-/// Reads a text without gzip whole.
-pub(super) fn read_text(path: &Path, room: &mut Room) -> robust_ot::Result<String> {
-    let io_error = |source| super::io_error(path, source);
-    let mut bytes = Vec::new();
-    let mut piece = vec![0; 1 << 16];
-    let mut file = super::open(path)?;
+/// Reads a file whole, as it is.
+pub(crate) fn read_bytes(path: &Path, room: &mut Room) -> Result<Vec<u8>> {
+    let full = |message| format_error(path, message);
+    let mut file = open(path)?;
+    let (mut bytes, mut piece) = (Vec::new(), vec![0; 1 << 16]);
+    let length = file.metadata().map_or(0, |data| data.len());
+    room.grow(&mut bytes, usize::try_from(length).unwrap_or(usize::MAX)).map_err(full)?;
     loop {
-        let there = super::compressed::fill(&mut file, &mut piece).map_err(io_error)?;
-        room.grow(&mut bytes, there).map_err(|message| format_error(path, message))?;
+        let there = fill(&mut file, &mut piece).map_err(|source| io_error(path, source))?;
+        room.grow(&mut bytes, there).map_err(full)?;
         bytes.extend_from_slice(&piece[..there]);
         if there < piece.len() {
-            let text = String::from_utf8(bytes);
-            return text.map_err(|error| format_error(path, format!("text must be UTF-8, but {error}")));
+            return Ok(bytes);
         }
     }
+}
+
+/// Reads a text whole, which must not be compressed.
+pub(super) fn read_text(path: &Path, room: &mut Room) -> Result<String> {
+    let text = String::from_utf8(read_bytes(path, room)?);
+    text.map_err(|error| format_error(path, format!("text must be UTF-8, but {error}")))
 }
 
 /// A reader that fails when more than a limit is read between two resets of the count.
