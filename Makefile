@@ -1,6 +1,6 @@
 # On a fresh machine with Rust and Python: make demo, make test.
-.PHONY: api bench bench-capacity bench-cuda bench-learning bench-python check-targets demo docs docs-rust gallery install lint \
-	lint-python lint-rust man package release site soak test test-browser test-cuda test-python test-rust wheel
+.PHONY: api bench bench-capacity bench-cuda bench-learning bench-python check-targets demo docs docs-rust fuzz gallery install \
+	lint lint-python lint-rust man package release site soak test test-browser test-cuda test-python test-rust wheel
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -39,7 +39,7 @@ soak:
 
 # Packages every crate and builds it from the packaged files alone.
 package:
-	cargo package --workspace --exclude robust-ot-py --exclude rot-bench --locked --allow-dirty
+	cargo package --workspace --exclude robust-ot-py --exclude rot-bench --exclude rot-fuzz --locked --allow-dirty
 
 # Tests the wheel in its own environment. The torch tests run only if torch is installed: $(VENV)/bin/pip install torch
 test-python: wheel
@@ -84,6 +84,14 @@ bench-python: wheel
 # The cost of one document pair and of many on a cluster; writes docs/capacity.md.
 bench-capacity: wheel
 	$(PYTHON) benchmarks/capacity.py
+
+# Feeds damaged files to every reader and loader, FUZZ_SECONDS seconds each with the seed FUZZ_SEED, in 2 GB of addresses; an input
+# that breaks one is kept in target/fuzz. Another seed damages other places. The profile of the tests checks arithmetic.
+FUZZ_SECONDS := 5
+FUZZ_SEED := 0
+fuzz:
+	cargo build --profile test --locked --package rot-fuzz
+	ulimit -v 2000000 && target/debug/rot-fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
 lint: lint-rust lint-python
 

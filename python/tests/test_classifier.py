@@ -1,5 +1,6 @@
 import json
 import pickle
+import re
 import subprocess
 import sys
 
@@ -263,6 +264,29 @@ def test_bad_rows_are_named(digits, tags):
         RobustOTClassifier(geometry="rows").partial_fit(X, y, classes=np.arange(10))
     with pytest.raises(ValueError, match="must be a robust-ot model"):
         RobustOTClassifier.load(__file__)
+
+
+def test_damaged_files_are_refused_and_files_without_a_checksum_warn(digits, tmp_path):
+    X, _, y, _ = digits
+    model = RobustOTClassifier("ce", epochs=2).fit(X, y)
+    path = tmp_path / "m.safetensors"
+    model.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(ValueError, match="is damaged: its checksum is not that of its contents"):
+        RobustOTClassifier.load(path)
+    # Format version 1 had no checksum; a header may end in spaces.
+    end = 8 + int.from_bytes(whole[:8], "little")
+    header = re.sub(rb'\\"checksum\\":\\"[0-9a-f]{64}\\",', b"", whole[8:end])
+    header = header.replace(rb"\"version\":2", rb"\"version\":1").ljust(end - 8)
+    path.write_bytes(whole[:8] + header + whole[end:])
+    with pytest.warns(UserWarning, match=r"m\.safetensors: has no checksum \(format version 1\)") as caught:
+        loaded = RobustOTClassifier.load(path)
+    assert caught[0].filename == __file__
+    assert np.array_equal(loaded.predict(X), model.predict(X))
+    # Saving it again adds a checksum.
+    loaded.save(path)
+    assert path.read_bytes() == whole
 
 
 def test_partial_fit_goes_on_from_fit_and_from_a_file(digits, tmp_path):

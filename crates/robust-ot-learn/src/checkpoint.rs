@@ -5,12 +5,25 @@ use std::path::Path;
 use robust_ot::Result;
 use serde::{Deserialize, Serialize};
 
+use crate::file_header::{Integrity, Kind};
 use crate::fingerprint::Fingerprint;
 use crate::optimizer::{Parameters, Schedule};
 use crate::settings::TrainSettings;
 use crate::state::{Progress, State};
-use crate::tensors::{self, Contents, Kind, Tensor};
+use crate::tensors::{self, Contents, Tensor};
 use crate::trainer::Trainer;
+
+/// The tensors of a state; those of a bias and of the best epoch may be missing.
+const TENSORS: [&str; 8] = [
+    "weights",
+    "weights.first",
+    "weights.second",
+    "bias",
+    "bias.first",
+    "bias.second",
+    "best.weights",
+    "best.bias",
+];
 
 /// The JSON document of a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,13 +53,13 @@ impl Trainer<'_> {
         tensors::write(path, Kind::Checkpoint, &document, &self.state.tensors())
     }
 
-    /// Resumes from a checkpoint of the same run.
+    /// Resumes from a checkpoint of the same run, and returns how far the file could be checked.
     ///
     /// # Errors
-    /// When the file cannot be read, is not a robust-ot checkpoint, or is of another run.
-    pub fn restore(&mut self, path: &Path) -> Result<()> {
-        let file = tensors::read::<Document>(path, Kind::Checkpoint)?;
-        let (Document { run, progress }, own) = (&file.document, self.run());
+    /// When the file cannot be read, is not a robust-ot checkpoint, is damaged, or is of another run.
+    pub fn restore(&mut self, path: &Path) -> Result<Integrity> {
+        let (document, mut file) = tensors::read::<Document>(path, Kind::Checkpoint)?;
+        let (Document { run, progress }, own) = (document, self.run());
         let other = |what: &str| Err(file.refuse(format!("must be of this run, but is of one with {what}")));
         if run.data != own.data {
             return other("other data");
@@ -57,12 +70,14 @@ impl Trainer<'_> {
         if run.settings != own.settings {
             return other("other settings of the optimizer, batches, seed or epochs");
         }
-        self.check_progress(progress).map_err(|found| file.refuse(found))?;
+        self.check_progress(&progress).map_err(|found| file.refuse(found))?;
         let mut state = self.state.clone();
-        state.fill(&file, progress.best.is_some())?;
-        state.progress = progress.clone();
+        state.fill(&mut file, progress.best.is_some())?;
+        let integrity = file.finish()?;
+        state.progress = progress;
         self.state = state;
-        self.hand_over()
+        self.hand_over()?;
+        Ok(integrity)
     }
 
     /// Checks that this progress is possible for the run.
@@ -98,6 +113,34 @@ impl Trainer<'_> {
     }
 }
 
+/// Checks the bytes of a checkpoint whose run is not known; `place` is for error messages.
+pub(super) fn check_checkpoint(place: &Path, bytes: &[u8]) -> Result<Integrity> {
+    check_tensors(tensors::from_bytes::<Document>(place, Kind::Checkpoint, bytes)?.1)
+}
+
+/// Checks the tensors of a state of any size.
+pub(super) fn check_tensors(mut file: Contents) -> Result<Integrity> {
+    for name in TENSORS {
+        let count = file.shape(name).map(|shape| shape.iter().product());
+        match count {
+            Some(count) => check_numbers(&file.single(name, &[count])?, name, &file)?,
+            None if name.starts_with("weights") => {
+                return Err(file.refuse(format!("must have a tensor '{name}', but has none")));
+            }
+            None => {}
+        }
+    }
+    file.finish()
+}
+
+/// Refuses parameters that are not finite and squares that are negative.
+fn check_numbers(numbers: &[f32], name: &str, file: &Contents) -> Result<()> {
+    if numbers.iter().all(|x| x.is_finite() && (*x >= 0.0 || !name.ends_with("second"))) {
+        return Ok(());
+    }
+    Err(file.refuse(format!("'{name}' must be finite, and squares not negative, but a number is not")))
+}
+
 impl State {
     /// The learned parameters and the optimizer state.
     pub(super) fn tensors(&self) -> Vec<Tensor> {
@@ -118,15 +161,11 @@ impl State {
         tensors
     }
 
-    /// Loads tensors of the same shapes from a file.
-    pub(super) fn fill<D>(&mut self, file: &Contents<D>, with_best: bool) -> Result<()> {
-        let fill = |name: &str, numbers: &mut Vec<f32>| {
+    /// Takes tensors of the same shapes from a file.
+    pub(super) fn fill(&mut self, file: &mut Contents, with_best: bool) -> Result<()> {
+        let mut fill = |name: &str, numbers: &mut Vec<f32>| {
             *numbers = file.single(name, &[numbers.len()])?;
-            if numbers.iter().all(|x| x.is_finite() && (*x >= 0.0 || !name.ends_with("second"))) {
-                return Ok(());
-            }
-            Err(file
-                .refuse(format!("'{name}' must be finite, and squares not negative, but a number is not")))
+            check_numbers(numbers, name, file)
         };
         for (name, parameters) in [("weights", Some(&mut self.weights)), ("bias", self.bias.as_mut())] {
             let Some(Parameters { values, first, second, .. }) = parameters else { continue };

@@ -5,14 +5,21 @@ use std::path::Path;
 use robust_ot::solve::Interrupt;
 use robust_ot::{Error, Result};
 
+use crate::checkpoint::check_tensors;
 use crate::dataset::Dataset;
+use crate::file_header::{Integrity, Kind};
 use crate::model::Model;
 use crate::objective::Objective;
 use crate::optimizer::Schedule;
 use crate::settings::TrainSettings;
 use crate::state::{Progress, State};
-use crate::tensors::{self, Kind};
+use crate::tensors;
 use crate::trainer::{Epoch, Trainer};
+
+/// Checks the bytes of a learner whose size is not known; `place` is for error messages.
+pub(super) fn check_learner(place: &Path, bytes: &[u8]) -> Result<Integrity> {
+    check_tensors(tensors::from_bytes::<Progress>(place, Kind::Learner, bytes)?.1)
+}
 
 /// The place that errors name for a learner that is not in a file.
 const IN_MEMORY: &str = "the learner";
@@ -143,16 +150,19 @@ impl Learner {
         tensors::to_bytes(Path::new(IN_MEMORY), Kind::Learner, progress, &self.state.tensors())
     }
 
-    /// Continues from the state of another learner with the same objective and settings.
+    /// Continues from the state of another learner with the same objective and settings, and returns how far the bytes
+    /// could be checked.
     ///
     /// # Errors
-    /// When the bytes are not those of [`Learner::to_bytes`], or are of a model of another size.
-    pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let file = tensors::from_bytes::<Progress>(Path::new(IN_MEMORY), Kind::Learner, bytes)?;
+    /// When the bytes are not those of [`Learner::to_bytes`], are damaged, or are of a model of another size.
+    pub fn restore(&mut self, bytes: &[u8]) -> Result<Integrity> {
+        let (progress, mut file) =
+            tensors::from_bytes::<Progress>(Path::new(IN_MEMORY), Kind::Learner, bytes)?;
         let mut state = State::new(self.features, self.objective.labels(), &self.settings);
-        state.fill(&file, false)?;
-        state.progress = file.document;
+        state.fill(&mut file, false)?;
+        let integrity = file.finish()?;
+        state.progress = progress;
         self.state = state;
-        Ok(())
+        Ok(integrity)
     }
 }

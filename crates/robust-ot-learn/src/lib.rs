@@ -32,6 +32,7 @@ pub mod data;
 mod dataset;
 mod engine;
 mod extension;
+mod file_header;
 mod fingerprint;
 mod fit;
 mod full_batch;
@@ -53,6 +54,7 @@ mod row_length;
 mod scale;
 pub mod score;
 mod scores;
+mod seal;
 mod selection;
 mod settings;
 mod slopes;
@@ -64,10 +66,12 @@ mod tensors;
 mod testing;
 mod threshold;
 mod trainer;
+mod verify;
 
 pub use self::dataset::{Dataset, sample_per_class};
 pub use self::engine::{Engine, EpochWork};
 pub use self::extension::Extension;
+pub use self::file_header::{Integrity, Kind};
 pub use self::fit::{
     Columns, FitEvent, FitRun, FitSettings, Fitted, FullFit, Geometry, LossChoice, LossName, Method,
     Preparation, PriorChoice, Protocol, Samples, StreamingFit, TargetChoice, TrainingChoice, zero_rows_note,
@@ -87,9 +91,11 @@ pub use self::reliability::{Reliability, calibration_error, reliability};
 pub use self::row_length::RowLength;
 pub use self::scale::{Scale, Uneven};
 pub use self::scores::Scores;
+pub use self::seal::checksum;
 pub use self::selection::{Calibration, Tried};
 pub use self::settings::{Reduction, TrainSettings};
 pub use self::soft_targets::SoftTargets;
 pub use self::standardization::Standardization;
 pub use self::threshold::threshold;
 pub use self::trainer::{Epoch, Trainer};
+pub use self::verify::verify;

@@ -1,6 +1,7 @@
 //! Sizes in bytes, and how much memory the machine has.
 
 use std::fmt;
+use std::fs;
 use std::str::FromStr;
 
 use robust_ot::{Error, Result};
@@ -63,19 +64,33 @@ impl fmt::Display for Memory {
 }
 
 impl Memory {
-    /// The free memory of this machine, within the limit of its container.
+    /// The free memory of this machine, within the limits of its container and of this process (`ulimit -v`).
     pub fn free() -> Self {
         let system =
             System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::everything()));
         let free = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
-        let free = free.min(system.available_memory());
-        Self(if free == 0 { FALLBACK } else { usize::try_from(free).unwrap_or(usize::MAX) })
+        let free = match free.min(system.available_memory()) {
+            0 => FALLBACK,
+            free => usize::try_from(free).unwrap_or(usize::MAX),
+        };
+        Self(free.min(free_addresses().unwrap_or(usize::MAX)))
     }
 
     /// Half of the free memory: the share that a solve takes by default.
     pub fn share() -> Self {
         Self((Self::free().0 as f64 * SHARE) as usize)
     }
+}
+
+/// The part of the address space that a limit leaves to this process, where Linux reports one.
+fn free_addresses() -> Option<usize> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit: usize = limit.split_whitespace().next()?.parse().ok()?;
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+    let kilobytes: usize = size.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(limit.saturating_sub(kilobytes.saturating_mul(1024)))
 }
 
 #[cfg(test)]

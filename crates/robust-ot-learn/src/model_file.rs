@@ -6,11 +6,12 @@ use ndarray::Array2;
 use robust_ot::Result;
 use serde::{Deserialize, Serialize};
 
+use crate::file_header::{Integrity, Kind};
 use crate::model::{About, Model};
 use crate::objective::Output;
 use crate::row_length::RowLength;
 use crate::standardization::Standardization;
-use crate::tensors::{self, Contents, Kind, Tensor};
+use crate::tensors::{self, Contents, Tensor};
 
 /// The place that errors name for a model that is not in a file.
 const IN_MEMORY: &str = "the model";
@@ -80,9 +81,29 @@ impl Model {
     /// Reads a model file.
     ///
     /// # Errors
-    /// When the file cannot be read, is not a robust-ot model, is cut short or has another format version.
+    /// When the file cannot be read, is not a robust-ot model, is damaged, or is of a newer format version.
     pub fn load(path: &Path) -> Result<Self> {
-        Self::from_parts(&tensors::read(path, Kind::Model)?)
+        Ok(Self::load_checked(path)?.0)
+    }
+
+    /// [`Model::load`] with how far the file could be checked: files of format version 1 have no checksum.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use ndarray::array;
+    /// use robust_ot_learn::{Integrity, Model, Output};
+    ///
+    /// let model = Model::new(array![[-1.0, 1.0]], None, Output::Softmax, vec!["a".into(), "b".into()])?;
+    /// let path = dir.path().join("model.safetensors");
+    /// model.save(&path)?;
+    /// assert_eq!(Model::load_checked(&path)?, (model, Integrity::Checked));
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn load_checked(path: &Path) -> Result<(Self, Integrity)> {
+        Self::from_parts(tensors::read(path, Kind::Model)?)
     }
 
     /// Reads a model from the bytes of [`Model::to_bytes`].
@@ -90,46 +111,53 @@ impl Model {
     /// # Errors
     /// As [`Model::load`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        Self::from_parts(&tensors::from_bytes(Path::new(IN_MEMORY), Kind::Model, bytes)?)
+        Ok(Self::parse(Path::new(IN_MEMORY), bytes)?.0)
     }
 
-    fn from_parts(file: &Contents<Document>) -> Result<Self> {
-        let Document { output, label_names, row_length, about } = &file.document;
+    /// Parses the bytes of a file; `place` is for error messages.
+    pub(super) fn parse(place: &Path, bytes: &[u8]) -> Result<(Self, Integrity)> {
+        Self::from_parts(tensors::from_bytes(place, Kind::Model, bytes)?)
+    }
+
+    fn from_parts((document, mut file): (Document, Contents)) -> Result<(Self, Integrity)> {
+        let Document { output, label_names, row_length, about } = document;
         let labels = label_names.len();
         let features = file.shape("weights").and_then(|shape| shape.first()).copied().unwrap_or(0);
-        let shaped = |rows, columns, numbers: Vec<f32>| {
-            Array2::from_shape_vec((rows, columns), numbers).map_err(|error| file.refuse(error.to_string()))
-        };
-        let weights = shaped(features, labels, file.single("weights", &[features, labels])?)?;
-        let optional =
-            |name: &str, length: usize| file.shape(name).map(|_| file.single(name, &[length])).transpose();
-        let mut model = Self::new(weights, optional("bias", labels)?, *output, label_names.clone())
-            .map_err(|error| file.refuse(error.to_string()))?;
-        model.about = about.clone();
-        model.preprocessing.row_length = *row_length;
-        model.preprocessing.standardization = match optional("scale", features)? {
-            None => None,
-            Some(scale) => Some(Standardization { mean: optional("mean", features)?, scale }),
-        };
-        if let Some(Standardization { mean, scale }) = &model.preprocessing.standardization
-            && !mean.iter().flatten().chain(scale).all(|x| x.is_finite())
-        {
-            return Err(
-                file.refuse("'mean' and 'scale' must be finite, but one of their numbers is not".into())
-            );
-        }
-        let vectors = |name: &str| -> Result<Option<Array2<f64>>> {
-            let Some(shape) = file.shape(name) else { return Ok(None) };
-            let dim = shape.last().copied().unwrap_or(0);
-            let numbers = file.double(name, &[labels, dim])?;
-            if !numbers.iter().all(|x| x.is_finite()) {
-                return Err(file.refuse(format!("'{name}' must be finite, but one of their numbers is not")));
+        let weights = file.single("weights", &[features, labels])?;
+        let weights = Array2::from_shape_vec((features, labels), weights);
+        let weights = weights.map_err(|error| file.refuse(error.to_string()))?;
+        let bias = optional(&mut file, "bias", labels)?;
+        let mut model =
+            Self::new(weights, bias, output, label_names).map_err(|error| file.refuse(error.to_string()))?;
+        model.about = about;
+        model.preprocessing.row_length = row_length;
+        if let Some(scale) = optional(&mut file, "scale", features)? {
+            let mean = optional(&mut file, "mean", features)?;
+            if !mean.iter().flatten().chain(&scale).all(|x| x.is_finite()) {
+                return Err(
+                    file.refuse("'mean' and 'scale' must be finite, but one of their numbers is not".into())
+                );
             }
-            let vectors = Array2::from_shape_vec((labels, dim), numbers);
-            vectors.map(Some).map_err(|error| file.refuse(error.to_string()))
-        };
-        model.label_vectors = vectors("label_vectors")?;
-        model.geometry = vectors("geometry")?;
-        Ok(model)
+            model.preprocessing.standardization = Some(Standardization { mean, scale });
+        }
+        model.label_vectors = vectors(&mut file, "label_vectors", labels)?;
+        model.geometry = vectors(&mut file, "geometry", labels)?;
+        Ok((model, file.finish()?))
     }
+}
+
+fn optional(file: &mut Contents, name: &str, length: usize) -> Result<Option<Vec<f32>>> {
+    if file.shape(name).is_some() { file.single(name, &[length]).map(Some) } else { Ok(None) }
+}
+
+/// Vectors of the labels, one per row.
+fn vectors(file: &mut Contents, name: &str, labels: usize) -> Result<Option<Array2<f64>>> {
+    let Some(shape) = file.shape(name) else { return Ok(None) };
+    let dim = shape.last().copied().unwrap_or(0);
+    let numbers = file.double(name, &[labels, dim])?;
+    if !numbers.iter().all(|x| x.is_finite()) {
+        return Err(file.refuse(format!("'{name}' must be finite, but one of their numbers is not")));
+    }
+    let vectors = Array2::from_shape_vec((labels, dim), numbers);
+    vectors.map(Some).map_err(|error| file.refuse(error.to_string()))
 }

@@ -1,41 +1,22 @@
 //! The safetensors files of this crate: named arrays and one JSON document that describes them.
 //!
-//! Files are written atomically.
+//! Files are written atomically and carry a checksum over everything in them. The layout has two versions: 1, without a
+//! checksum, is still read.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use robust_ot::{Error, Result};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use crate::data::write_atomic;
+use crate::data::{Room, read_bytes, write_atomic};
+use crate::file_header::{Integrity, KEY, Kind, checked_header, damaged, new_header, refusal};
+use crate::seal::seal;
 
-/// The key of the JSON document in the header.
-const KEY: &str = "robust-ot";
-/// The version of the file layout.
-const VERSION: u32 = 1;
-
-/// The kind of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
-    Model,
-    Checkpoint,
-    Learner,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Checkpoint => "checkpoint",
-            Self::Learner => "learner",
-        }
-    }
-}
+/// Bytes of memory that a byte of the header may take while it is parsed.
+const HEADER_FACTOR: usize = 16;
 
 /// Numbers of one precision.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,19 +43,12 @@ impl Tensor {
     }
 }
 
-/// The contents of a file.
+/// The tensors of a file, which are taken one by one.
 #[derive(Debug)]
-pub(super) struct Contents<D> {
-    pub(super) document: D,
+pub(super) struct Contents {
     tensors: Vec<Tensor>,
+    integrity: Integrity,
     place: PathBuf,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Header {
-    kind: Kind,
-    version: u32,
-    document: serde_json::Value,
 }
 
 /// Writes a file atomically.
@@ -92,69 +66,71 @@ pub(super) fn to_bytes(
 ) -> Result<Vec<u8>> {
     let refuse = |message: String| Error::Format { place: place.display().to_string(), message };
     let document = serde_json::to_value(document).map_err(|error| refuse(error.to_string()))?;
-    let header = serde_json::to_string(&Header { kind, version: VERSION, document });
-    let header = HashMap::from([(KEY.to_owned(), header.map_err(|error| refuse(error.to_string()))?)]);
+    let header = new_header(kind, document).map_err(|error| refuse(error.to_string()))?;
+    let header = HashMap::from([(KEY.to_owned(), header)]);
     let bytes: Vec<(Dtype, Vec<u8>)> = tensors.iter().map(|tensor| bytes_of(&tensor.numbers)).collect();
     let views = tensors.iter().zip(&bytes).map(|(tensor, (dtype, bytes))| {
         Ok((tensor.name.as_str(), TensorView::new(*dtype, tensor.shape.clone(), bytes)?))
     });
     let views = views.collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>();
-    views.and_then(|views| serialize(views, Some(header))).map_err(|error| refuse(error.to_string()))
+    let whole = views.and_then(|views| serialize(views, Some(header)));
+    let mut whole = whole.map_err(|error| refuse(error.to_string()))?;
+    seal(&mut whole);
+    Ok(whole)
 }
 
-/// Reads a file of the given kind.
-pub(super) fn read<D: DeserializeOwned>(path: &Path, kind: Kind) -> Result<Contents<D>> {
-    let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-    from_bytes(path, kind, &bytes)
+/// Reads a file of the given kind: its document and its tensors.
+pub(super) fn read<D: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(D, Contents)> {
+    from_bytes(path, kind, &read_whole(path)?)
+}
+
+/// The bytes of a file, if there is also room for what they become.
+pub(super) fn read_whole(path: &Path) -> Result<Vec<u8>> {
+    let mut room = Room::new();
+    let bytes = read_bytes(path, &mut room)?;
+    let header = bytes.first_chunk().map_or(0, |length| u64::from_le_bytes(*length)).min(bytes.len() as u64);
+    // Tensors are copied out of the bytes, and the header becomes tables.
+    let parsed = bytes.len() + HEADER_FACTOR * header as usize;
+    room.take(parsed).map_err(|message| Error::Format { place: path.display().to_string(), message })?;
+    Ok(bytes)
 }
 
 /// Parses the bytes of a file; `place` is for error messages.
-pub(super) fn from_bytes<D: DeserializeOwned>(place: &Path, kind: Kind, bytes: &[u8]) -> Result<Contents<D>> {
-    let refuse = |found: String| Error::Format {
-        place: place.display().to_string(),
-        message: format!("must be a robust-ot {}, but {found}", kind.name()),
-    };
-    let damaged = |error: safetensors::SafeTensorError| {
-        refuse(format!("is not a safetensors file, or is cut short ({error})"))
-    };
-    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
-    let header = metadata.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
-    let header = header.ok_or_else(|| refuse("is a safetensors file without robust-ot metadata".into()))?;
-    let header: Header =
-        serde_json::from_str(header).map_err(|error| refuse(format!("its header is invalid ({error})")))?;
-    if header.version != VERSION {
-        let version = header.version;
-        return Err(refuse(format!(
-            "is of format version {version}, and this program reads version {VERSION}"
-        )));
-    }
+pub(super) fn from_bytes<D: DeserializeOwned>(
+    place: &Path,
+    kind: Kind,
+    bytes: &[u8],
+) -> Result<(D, Contents)> {
+    let refuse = |found: String| refusal(place, kind.name(), &found);
+    let (header, integrity) = checked_header(place, kind.name(), bytes)?;
     if header.kind != kind {
         return Err(refuse(format!("is a {}", header.kind.name())));
     }
     let document = serde_json::from_value(header.document)
         .map_err(|error| refuse(format!("its description is invalid ({error})")))?;
-    let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(|error| refuse(damaged(&error)))?;
     let tensors = tensors.iter().map(|(name, view)| {
         let numbers =
             numbers_of(&view).ok_or_else(|| refuse(format!("'{name}' is of type {:?}", view.dtype())))?;
         Ok(Tensor { name: name.to_owned(), shape: view.shape().to_vec(), numbers })
     });
-    Ok(Contents { document, tensors: tensors.collect::<Result<_>>()?, place: place.to_owned() })
+    let tensors = tensors.collect::<Result<_>>()?;
+    Ok((document, Contents { tensors, integrity, place: place.to_owned() }))
 }
 
-impl<D> Contents<D> {
-    /// A tensor of single precision that must have this shape.
-    pub(super) fn single(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-        match self.find(name, shape)? {
-            Numbers::Single(numbers) => Ok(numbers.clone()),
+impl Contents {
+    /// Takes a tensor of single precision that must have this shape.
+    pub(super) fn single(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+        match self.take(name, shape)? {
+            Numbers::Single(numbers) => Ok(numbers),
             Numbers::Double(_) => Err(self.refuse(format!("'{name}' must be f32, but is f64"))),
         }
     }
 
-    /// A tensor of double precision that must have this shape.
-    pub(super) fn double(&self, name: &str, shape: &[usize]) -> Result<Vec<f64>> {
-        match self.find(name, shape)? {
-            Numbers::Double(numbers) => Ok(numbers.clone()),
+    /// Takes a tensor of double precision that must have this shape.
+    pub(super) fn double(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f64>> {
+        match self.take(name, shape)? {
+            Numbers::Double(numbers) => Ok(numbers),
             Numbers::Single(_) => Err(self.refuse(format!("'{name}' must be f64, but is f32"))),
         }
     }
@@ -164,14 +140,25 @@ impl<D> Contents<D> {
         self.tensors.iter().find(|tensor| tensor.name == name).map(|tensor| tensor.shape.as_slice())
     }
 
-    fn find(&self, name: &str, shape: &[usize]) -> Result<&Numbers> {
-        let tensor = self.tensors.iter().find(|tensor| tensor.name == name);
-        let tensor =
-            tensor.ok_or_else(|| self.refuse(format!("must have a tensor '{name}', but has none")))?;
-        if tensor.shape != shape {
-            return Err(self.refuse(format!("'{name}' must be {shape:?}, but is {:?}", tensor.shape)));
+    fn take(&mut self, name: &str, shape: &[usize]) -> Result<Numbers> {
+        let at = self.tensors.iter().position(|tensor| tensor.name == name);
+        let at = at.ok_or_else(|| self.refuse(format!("must have a tensor '{name}', but has none")))?;
+        let found = &self.tensors[at].shape;
+        if found != shape {
+            return Err(self.refuse(format!("'{name}' must be {shape:?}, but is {found:?}")));
         }
-        Ok(&tensor.numbers)
+        Ok(self.tensors.swap_remove(at).numbers)
+    }
+
+    /// Refuses tensors that were not taken: a damaged name would drop a tensor in silence.
+    pub(super) fn finish(&self) -> Result<Integrity> {
+        match self.tensors.first() {
+            None => Ok(self.integrity),
+            Some(Tensor { name, .. }) => {
+                let name = name.escape_debug();
+                Err(self.refuse(format!("must have only the tensors of its kind, but also has '{name}'")))
+            }
+        }
     }
 
     /// An error about this file.
@@ -198,76 +185,5 @@ fn numbers_of(view: &TensorView) -> Option<Numbers> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn sample(path: &Path) -> Vec<u8> {
-        let tensors =
-            [Tensor::single("a", &[1, 2], &[1.5, -0.0]), Tensor::double("b", &[1], &[f64::MIN_POSITIVE])];
-        write(path, Kind::Model, &vec![1, 2, 3], &tensors).unwrap();
-        fs::read(path).unwrap()
-    }
-
-    #[test]
-    fn what_is_written_is_read_and_the_same_bytes_each_time() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.safetensors");
-        let bytes = sample(&path);
-        assert_eq!(sample(&path), bytes);
-        let found: Contents<Vec<i32>> = read(&path, Kind::Model).unwrap();
-        assert_eq!(found.document, [1, 2, 3]);
-        assert_eq!(found.single("a", &[1, 2]).unwrap()[1].to_bits(), (-0.0_f32).to_bits());
-        assert_eq!(found.double("b", &[1]).unwrap(), [f64::MIN_POSITIVE]);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        for (refused, why) in [
-            (found.single("a", &[2, 1]).map(|_| ()), "must be [2, 1], but is [1, 2]"),
-            (found.single("b", &[1]).map(|_| ()), "must be f32"),
-            (found.single("c", &[1]).map(|_| ()), "must have a tensor 'c'"),
-            (
-                read::<Vec<i32>>(&path, Kind::Checkpoint).map(|_| ()),
-                "must be a robust-ot checkpoint, but is a model",
-            ),
-            (read::<String>(&path, Kind::Model).map(|_| ()), "description"),
-        ] {
-            assert!(refused.unwrap_err().to_string().contains(why), "{why}");
-        }
-    }
-
-    #[test]
-    fn other_files_are_refused_and_other_versions() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.safetensors");
-        let bytes = sample(&path);
-        let message = |bytes: &[u8]| {
-            fs::write(&path, bytes).unwrap();
-            read::<Vec<i32>>(&path, Kind::Model).unwrap_err().to_string()
-        };
-        assert!(message(b"PK\x03\x04 and so on").contains("not a safetensors file"));
-        for cut in [0, 5, 40, bytes.len() - 1] {
-            assert!(message(&bytes[..cut]).contains("cut short"), "{cut}");
-        }
-        let version = b"\\\"version\\\":";
-        let at = bytes.windows(version.len()).position(|window| window == version).unwrap() + version.len();
-        let mut newer = bytes.clone();
-        newer[at] = b'7';
-        assert!(message(&newer).contains("version 7, and this program reads version 1"));
-        let others =
-            serialize([("w", TensorView::new(Dtype::F32, vec![1], &[0; 4]).unwrap())], None).unwrap();
-        assert!(message(&others).contains("without robust-ot metadata"));
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_make_the_reader_panic(at in 0_usize..400, byte in any::<u8>()) {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join("x.safetensors");
-            let mut bytes = sample(&path);
-            let at = at % bytes.len();
-            bytes[at] = byte;
-            fs::write(&path, bytes).unwrap();
-            let _ = read::<Vec<i32>>(&path, Kind::Model);
-        }
-    }
-}
+#[path = "tensors_tests.rs"]
+mod tests;

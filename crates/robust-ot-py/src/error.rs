@@ -1,7 +1,9 @@
-//! The one place where Rust errors become Python exceptions.
+//! The one place where Rust errors become Python exceptions, and notes become warnings.
 
-use pyo3::PyErr;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use std::ffi::CString;
+
+use pyo3::exceptions::{PyRuntimeError, PyUserWarning, PyValueError};
+use pyo3::prelude::*;
 use robust_ot::Error;
 
 /// Converts an error of the library; `argument` is the argument it concerns, or empty.
@@ -36,6 +38,12 @@ pub fn from_library(argument: &str, error: Error) -> PyErr {
         other if argument.is_empty() => PyValueError::new_err(other.to_string()),
         other => PyValueError::new_err(format!("{argument}: {other}")),
     }
+}
+
+/// Warns at the line that called the function of this package in Python.
+pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
+    let message = CString::new(message.replace('\0', ""))?;
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 2)
 }
 
 /// The system's message without "(os error 2)", which Python puts before them.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use robust_ot_learn::{Gradient, StreamingFit};
 
-use crate::error::from_library;
+use crate::error::{from_library, warn};
 use crate::fit::{dataset, history, samples};
 use crate::fit_settings::fit_settings;
 use crate::model::Model;
@@ -50,7 +50,10 @@ impl Learner {
             fit.check_row_length(&model.get().model).map_err(refused)?;
         }
         if let Some(state) = state {
-            fit.restore(state).map_err(refused)?;
+            let integrity = fit.restore(state).map_err(refused)?;
+            if let Some(note) = integrity.note() {
+                warn(x.py(), &format!("the state of the learner {note}"))?;
+            }
         } else if let Some(model) = model {
             fit.start_from(&model.get().model).map_err(|error| from_library("X", error))?;
         }

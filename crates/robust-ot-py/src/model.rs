@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict};
 use robust_ot_learn::{Model as Trained, Output};
 
 use crate::arrays::{features, matrix};
-use crate::error::from_library;
+use crate::error::{from_library, warn};
 use crate::model_keywords::model_keywords;
 use crate::targets::{Arrays, targets};
 use crate::threads::run;
@@ -41,8 +41,11 @@ impl Model {
 
     /// Read a file that `rot train` or `save` wrote.
     #[staticmethod]
-    fn load(path: PathBuf) -> PyResult<Self> {
-        let model = Trained::load(&path).map_err(|error| from_library("path", error))?;
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let (model, integrity) = Trained::load_checked(&path).map_err(|error| from_library("path", error))?;
+        if let Some(note) = integrity.note() {
+            warn(py, &format!("{}: {note}", path.display()))?;
+        }
         Ok(Self { model })
     }
 

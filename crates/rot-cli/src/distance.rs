@@ -77,7 +77,7 @@ impl Distance {
     /// Reads the inputs, solves, writes the files and prints the result.
     pub fn run(&self, command: &str) -> Result<(), Failure> {
         let settings = self.solver.apply()?;
-        let metric = self.metric.read()?;
+        let metric = self.solver.reading(|| self.metric.read())?;
         for (option, path) in [("--plan-out", &self.plan_out), ("--metric-out", &self.metric_out)] {
             path.as_deref().map_or(Ok(()), |path| check_writable(option, path, &["npy", "csv", "tsv"]))?;
         }
@@ -91,14 +91,16 @@ impl Distance {
         self.run.as_deref().map_or(Ok(()), begin_run)?;
         let paths = [self.source.clone(), self.target.clone()];
         let weights = [self.source_weights.clone(), self.target_weights.clone()];
+        let embeddings = self.text.embeddings.as_deref();
         let Inputs { sides, columns } =
-            read_all(&paths, self.text.embeddings.as_deref(), &self.points, &weights)?;
+            self.solver.reading(|| read_all(&paths, embeddings, &self.points, &weights))?;
         let mut sides = sides.into_iter();
         let (Some(source), Some(target)) = (sides.next(), sides.next()) else {
             return Err(Failure::Other("two inputs were read, but fewer were returned".into()));
         };
         let pair = format!("{} and {}", self.source.display(), self.target.display());
         let grouping = metric.grouping(source.measure.dim())?;
+        self.solver.check_groups(grouping.groups())?;
         let work = Work::of_distance(source.measure.len(), target.measure.len(), source.measure.dim());
         let device = self.device.open_for_plans(work, metric.entropy())?;
         let start = Instant::now();

@@ -4,11 +4,12 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use robust_ot_learn::{About, Model, Scores, calibration_error, label_groups, reliability};
+use robust_ot_learn::{About, Scores, calibration_error, label_groups, reliability};
 use serde_json::json;
 
 use crate::device::{DeviceOptions, probabilities};
 use crate::failure::Failure;
+use crate::model_input::read_model;
 use crate::score_table::{excluded, group_table, reliability_table, score_table};
 use crate::test_data::{RowOptions, TruthOptions};
 
@@ -32,7 +33,7 @@ pub struct Evaluate {
 impl Evaluate {
     /// Reads the rows, predicts, and prints the scores.
     pub fn run(self) -> Result<(), Failure> {
-        let model = Model::load(&self.model)?;
+        let model = read_model(&self.model)?;
         let mut features = self.rows.read(&model)?;
         let (truth, kept) = self.truth.read(&self.rows, &model, features.rows())?;
         if kept.len() < features.rows() {

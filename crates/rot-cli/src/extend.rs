@@ -10,6 +10,7 @@ use robust_ot_learn::data::{Embeddings, LabelVectors, read_label_names};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::model_input::read_model;
 use crate::output::{check_distinct, check_writable, write_failure};
 
 /// Add labels that no training row had, with weights from the prior between label names
@@ -45,7 +46,7 @@ impl Extend {
         let inputs: Vec<_> = inputs.into_iter().flatten().collect();
         check_distinct(&inputs, &[("--out", Some(self.out.as_path()))])?;
         check_writable("--out", &self.out, &["safetensors"])?;
-        let mut model = Model::load(&self.model)?;
+        let mut model = read_model(&self.model)?;
         let known = model.label_names().len();
         let (names, vectors) = self.read(&model)?;
         if names.is_empty() {

@@ -4,11 +4,12 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use robust_ot_learn::{Model, Output};
+use robust_ot_learn::Output;
 use serde_json::json;
 
 use crate::failure::Failure;
 use crate::loss_description::{describe_choice, describe_loss, few_rows};
+use crate::model_input::read_model;
 use crate::score_table::score_table;
 
 /// The maximum number of labels listed by name.
@@ -27,7 +28,7 @@ pub struct Inspect {
 impl Inspect {
     /// Reads the model and prints its description.
     pub fn run(self) -> Result<(), Failure> {
-        let model = Model::load(&self.model)?;
+        let model = read_model(&self.model)?;
         let mut out = io::stdout().lock();
         let (about, names) = (&model.about, model.label_names());
         let columns = match &model.preprocessing.standardization {

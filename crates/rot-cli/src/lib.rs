@@ -22,6 +22,7 @@ mod loss_description;
 mod loss_options;
 mod machine;
 mod metric_options;
+mod model_input;
 mod model_run;
 mod options;
 mod output;
@@ -45,6 +46,7 @@ mod train;
 mod training_data;
 mod training_options;
 mod training_progress;
+mod verify;
 mod waiting;
 
 use std::ffi::OsString;
@@ -75,6 +77,7 @@ enum Command {
     Evaluate(evaluate::Evaluate),
     Extend(extend::Extend),
     Inspect(inspect::Inspect),
+    Verify(verify::Verify),
     Reproduce(reproduce::Reproduce),
     Report(report::Report),
     /// Show what a robust distance reveals that a plain one does not, on built-in data
@@ -87,8 +90,8 @@ enum Command {
 /// The commands as `rot --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Compute", &["distance", "pairwise"]),
-    ("Learn", &["train", "predict", "evaluate"]),
-    ("Show", &["demo", "inspect", "report"]),
+    ("Learn", &["train", "predict", "evaluate", "extend"]),
+    ("Show", &["demo", "inspect", "verify", "report"]),
     ("Paper", &["reproduce"]),
     ("Shell", &["completions"]),
 ];
@@ -124,6 +127,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Evaluate(command) => command.run(),
         Command::Extend(command) => command.run(),
         Command::Inspect(command) => command.run(),
+        Command::Verify(command) => command.run(),
         Command::Reproduce(command) => command.run(),
         Command::Report(command) => command.run(),
         Command::Demo => demo::run(),

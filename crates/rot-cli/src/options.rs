@@ -6,11 +6,16 @@ use clap::Args;
 use robust_ot::Settings;
 use robust_ot::solve::StepRule;
 use robust_ot_learn::Memory;
+use robust_ot_learn::data::within;
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 use crate::parse::parsed;
 
+/// Memory that reading a file may always take, however small the memory for costs and plans.
+const LEAST_READING: usize = 100_000_000;
+/// The number of matrices of the size of the metric that a solve holds at once.
+const MATRICES: usize = 7;
 /// The maximum number of threads, more than any machine can use.
 const MOST_THREADS: usize = 1024;
 
@@ -30,7 +35,8 @@ pub struct SolverOptions {
     /// Number of threads [default: all cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
-    /// Maximum memory for costs and plans, such as 2GB; larger ones are streamed [default: half of the free memory]
+    /// Maximum memory for costs and plans, such as 2GB; larger ones are streamed. A file that takes more is refused, but
+    /// each may take 100MB [default: half of the free memory, and all of it to read a file]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = parsed::<Memory>)]
     memory: Option<Memory>,
 }
@@ -47,6 +53,28 @@ impl SolverOptions {
         settings.check()?;
         self.threads.map_or(Ok(()), set_threads)?;
         Ok(settings)
+    }
+
+    /// Calls `read` with the memory that each file may take.
+    pub fn reading<T>(&self, read: impl FnOnce() -> T) -> T {
+        match self.memory {
+            Some(Memory(bytes)) => within(Memory(bytes.max(LEAST_READING)), read),
+            None => read(),
+        }
+    }
+
+    /// Refuses metrics of more features, or groups of features, than the memory holds.
+    pub fn check_groups(&self, groups: usize) -> Result<(), Failure> {
+        let limit = self.memory.map_or_else(Memory::free, |Memory(bytes)| Memory(bytes.max(LEAST_READING)));
+        let needed = groups.saturating_mul(groups).saturating_mul(MATRICES * size_of::<f64>());
+        if needed <= limit.0 {
+            return Ok(());
+        }
+        let needed = Memory(needed);
+        Err(Failure::Input(format!(
+            "--memory must hold {MATRICES} matrices of {groups} × {groups} features, {needed}, but is {limit}; \
+             --groups N makes them smaller"
+        )))
     }
 
     /// Adds the settings to a JSON object.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{LineStyle, TableStyle};
 use ndarray::Array2;
-use robust_ot_learn::data::{write_npy, write_table};
+use robust_ot_learn::data::{try_beside, write_npy, write_table};
 
 use crate::failure::Failure;
 
@@ -27,14 +27,15 @@ pub fn check_writable(option: &str, path: &Path, endings: &[&str]) -> Result<(),
     if path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
         return Ok(());
     }
-    let existed = path.symlink_metadata().is_ok();
-    OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
+    // A file that is not there is not created: another process may write it in the meantime.
+    let tried = if path.symlink_metadata().is_ok() {
+        OpenOptions::new().append(true).create(true).open(path).map(|_| ())
+    } else {
+        try_beside(path)
+    };
+    tried.map_err(|error| {
         Failure::Input(format!("{option} must be a writable file, but {}: {error}", path.display()))
-    })?;
-    if !existed {
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
+    })
 }
 
 /// Creates a folder and its parents if they do not exist.

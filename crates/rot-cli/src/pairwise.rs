@@ -91,7 +91,7 @@ impl Pairwise {
         // --threads, so that the choice between storing and streaming does not either.
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         settings.memory /= cores.max(rayon::current_num_threads());
-        let metric = self.metric.read()?;
+        let metric = self.solver.reading(|| self.metric.read())?;
         if self.files.len() < 2 {
             return Err(Failure::Input(format!(
                 "the number of FILES must be at least 2, but is {}",
@@ -105,8 +105,10 @@ impl Pairwise {
         inputs.extend(self.metric.inputs());
         check_distinct(&inputs, &[("--out", self.out.as_deref()), ("--heatmap", self.heatmap.as_deref())])?;
         let weights = vec![None; self.files.len()];
+        let embeddings = self.text.embeddings.as_deref();
         let Inputs { sides: inputs, columns } =
-            read_all(&self.files, self.text.embeddings.as_deref(), &self.points, &weights)?;
+            self.solver.reading(|| read_all(&self.files, embeddings, &self.points, &weights))?;
+        self.solver.check_groups(metric.grouping(inputs[0].measure.dim())?.groups())?;
         let points = inputs.iter().map(|input| input.measure.len()).sum::<usize>() as f64;
         let work = Work::of_pairs(0.5 * points * points, inputs[0].measure.dim());
         let device = match self.ray {

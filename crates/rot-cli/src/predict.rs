@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::device::{DeviceOptions, probabilities};
 use crate::failure::Failure;
+use crate::model_input::read_model;
 use crate::output::{check_distinct, check_writable, ending, write_failure};
 use crate::test_data::RowOptions;
 
@@ -60,7 +61,7 @@ impl Predict {
     /// Reads the rows, predicts, and writes or prints the labels.
     pub fn run(self) -> Result<(), Failure> {
         self.check_outputs()?;
-        let model = Model::load(&self.model)?;
+        let model = read_model(&self.model)?;
         let labels = model.label_names().len();
         if !(1..=labels).contains(&self.top) {
             let top = self.top;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use robust_ot_learn::checksum;
 use robust_ot_learn::data::write_atomic;
 use serde_json::Value;
 
@@ -35,8 +36,22 @@ pub fn clear_run(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the contents of the report and the command line of the run.
+/// What precedes the checksum of everything before it.
+const SEAL: &str = ",\"checksum\":\"";
+
+/// Writes the contents of the report and the command line of the run, sealed with a checksum.
 pub fn write_run(folder: &Path, mut run: Value, command: &str) -> Result<(), Failure> {
     run["command"] = command.into();
-    write_atomic(&folder.join(RUN), |file| writeln!(file, "{run}")).map_err(write_failure)
+    let text = run.to_string();
+    let contents = text.strip_suffix('}').unwrap_or(&text);
+    let checksum = checksum(contents.as_bytes());
+    write_atomic(&folder.join(RUN), |file| writeln!(file, "{contents}{SEAL}{checksum}\"}}"))
+        .map_err(write_failure)
+}
+
+/// Whether the contents of a report have the checksum at their end, if there is one.
+pub fn is_sealed_run(text: &[u8]) -> Option<bool> {
+    let at = text.windows(SEAL.len()).rposition(|window| window == SEAL.as_bytes())?;
+    let (contents, seal) = text.split_at(at);
+    Some(seal == format!("{SEAL}{}\"}}\n", checksum(contents)).as_bytes())
 }

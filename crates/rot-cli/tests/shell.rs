@@ -5,13 +5,15 @@ mod common;
 use common::Scratch;
 
 /// The commands that `rot help` knows.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 12] = [
     "distance",
     "pairwise",
     "train",
     "predict",
     "evaluate",
+    "extend",
     "inspect",
+    "verify",
     "report",
     "reproduce",
     "demo",

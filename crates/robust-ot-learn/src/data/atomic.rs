@@ -2,7 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use robust_ot::Result;
 
@@ -33,11 +35,9 @@ pub fn write_atomic(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
 }
 
 fn write_beside(place: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = place.file_name().unwrap_or_default().to_string_lossy();
-    // All attempts use one name, so that the next one overwrites what a crash leaves.
-    let beside = folder.join(format!(".{name}.tmp"));
-    let done = File::create(&beside).and_then(|file| {
+    let folder = folder_of(place);
+    let beside = beside(place);
+    let done = File::create_new(&beside).and_then(|file| {
         fill(file, write)?.sync_all()?;
         fs::rename(&beside, place)?;
         // The new name is on disk only once the folder is; where folders cannot be opened, there is nothing to sync.
@@ -47,6 +47,72 @@ fn write_beside(place: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<(
         let _ = fs::remove_file(&beside);
     }
     done
+}
+
+/// The number of temporary files that this process has named.
+static NAMED: AtomicU64 = AtomicU64::new(0);
+
+/// A name that no other writer uses, in this process or another.
+fn beside(place: &Path) -> PathBuf {
+    let (process, number) = (process::id(), NAMED.fetch_add(1, Ordering::Relaxed));
+    folder_of(place).join(format!("{}{process}-{number}{TEMPORARY}", prefix(place)))
+}
+
+/// The end of the names of temporary files.
+const TEMPORARY: &str = ".tmp";
+
+/// The start of the names of a file's temporary files.
+fn prefix(place: &Path) -> String {
+    format!(".{}.", place.file_name().unwrap_or_default().to_string_lossy())
+}
+
+fn folder_of(place: &Path) -> &Path {
+    place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Tries to create a temporary file beside a file that is yet to be written, and removes it.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use robust_ot_learn::data::try_beside;
+///
+/// assert!(try_beside(&dir.path().join("a.txt")).is_ok());
+/// assert!(try_beside(&dir.path().join("missing/a.txt")).is_err());
+/// assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+/// ```
+///
+/// # Errors
+/// When [`write_atomic`] could not create its file either.
+pub fn try_beside(path: &Path) -> io::Result<()> {
+    let beside = beside(path);
+    File::create_new(&beside)?;
+    fs::remove_file(&beside)
+}
+
+/// Removes the temporary files that killed writers of a file left. No other process may be writing the file.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use robust_ot_learn::data::remove_leftovers;
+///
+/// std::fs::write(dir.path().join(".a.txt.17-0.tmp"), "half").unwrap();
+/// remove_leftovers(&dir.path().join("a.txt")).unwrap();
+/// assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+/// ```
+///
+/// # Errors
+/// When the folder cannot be read or a file cannot be removed.
+pub fn remove_leftovers(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder_of(path))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let left = name.to_str().and_then(|name| name.strip_prefix(&prefix(path))?.strip_suffix(TEMPORARY));
+        // What remains is the number of a process and of a file.
+        if left.is_some_and(|left| left.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn fill(file: File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<File> {
@@ -71,6 +137,38 @@ mod tests {
         assert!(failed.unwrap_err().to_string().contains("no space left"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn writers_of_one_file_do_not_meet() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.txt");
+        std::thread::scope(|scope| {
+            for letter in ["a", "b", "c", "d"] {
+                let path = &path;
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        write_atomic(path, |out| out.write_all(letter.repeat(20_000).as_bytes())).unwrap();
+                    }
+                });
+            }
+        });
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.len() == 20_000 && text.bytes().all(|byte| byte == text.as_bytes()[0]));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn leftovers_of_other_files_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a.txt", ".a.txt.tmp", ".a.txt.12-3.tmp", ".a.txt.b.1-1.tmp", ".b.txt.1-2.tmp"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        remove_leftovers(&dir.path().join("a.txt")).unwrap();
+        let mut names: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [".a.txt.b.1-1.tmp", ".a.txt.tmp", ".b.txt.1-2.tmp", "a.txt"]);
     }
 
     #[cfg(unix)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 use robust_ot::Result;
 
+use super::room::{Room, read_line};
 use super::{io_error, line_error, open};
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -40,20 +41,20 @@ pub(super) fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize
 /// line.
 pub(super) fn read_lines(
     path: &Path,
-    mut each: impl FnMut(usize, &str) -> std::result::Result<(), String>,
+    room: &mut Room,
+    mut each: impl FnMut(usize, &str, &mut Room) -> std::result::Result<(), String>,
 ) -> Result<()> {
     let mut reader = open_plain_or_gzip(path)?;
     let mut bytes = Vec::new();
     for number in 1.. {
-        bytes.clear();
-        if reader.read_until(b'\n', &mut bytes).map_err(|source| io_error(path, source))? == 0 {
+        if !read_line(&mut reader, &mut bytes, room).map_err(|source| io_error(path, source))? {
             break;
         }
         let line = std::str::from_utf8(&bytes).map_err(|error| format!("text must be UTF-8, but {error}"));
         let shown = line.and_then(|line| {
             let line = line.strip_suffix('\n').unwrap_or(line);
             let line = line.strip_suffix('\r').unwrap_or(line);
-            each(number, if number == 1 { line.trim_start_matches('\u{feff}') } else { line })
+            each(number, if number == 1 { line.trim_start_matches('\u{feff}') } else { line }, room)
         });
         shown.map_err(|message| line_error(path, number, message))?;
     }

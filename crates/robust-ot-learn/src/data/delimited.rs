@@ -1,39 +1,68 @@
 //! Lines of separated fields: opening them, and recognizing the separator.
 
-use std::io::{BufRead, Cursor, Read};
+use std::cell::Cell;
+use std::io::{self, BufRead, Cursor, Read};
 use std::path::Path;
+use std::rc::Rc;
 
-use csv::{ReaderBuilder, Trim};
+use csv::{ReaderBuilder, StringRecord, Trim};
 use robust_ot::{Error, Result};
 
 use super::compressed::open_plain_or_gzip;
+use super::room::{Metered, Room};
 use super::{extension, format_error, io_error, line_error};
 
-/// The first line decides which separator a file has; more bytes than this are not a line of a table.
-const LONGEST_LINE: u64 = 1 << 24;
+/// The first line decides which separator a file has, or as many of its bytes.
+const LONGEST_START: usize = 1 << 24;
 
-/// A reader of records whose separator is known.
-pub(super) type Records = csv::Reader<Box<dyn BufRead>>;
-
-/// Opens a delimited file, plain or gzipped; the caller interprets the first line and checks the number of fields.
-pub(super) fn open_csv(path: &Path) -> Result<Records> {
-    records(open_plain_or_gzip(path)?, path)
+/// Records whose separator is known and whose length is bounded.
+pub(super) struct Records<'a> {
+    place: &'a Path,
+    reader: csv::Reader<Metered<Box<dyn BufRead>>>,
+    /// The bytes since the last record.
+    since: Rc<Cell<usize>>,
 }
 
-/// The records of a table, separated by tabs in `.tsv`, and by what separates the fields of the first line elsewhere.
-pub(super) fn records(mut reader: Box<dyn BufRead>, place: &Path) -> Result<Records> {
+/// Opens a delimited file, plain or gzipped; the caller interprets the first line and checks the number of fields.
+pub(super) fn open_csv<'a>(path: &'a Path, room: &Room) -> Result<Records<'a>> {
+    Records::new(open_plain_or_gzip(path)?, path, room)
+}
+
+impl<'a> Records<'a> {
+    /// The records of a table, separated by tabs in `.tsv`, and by what separates the fields of the first line elsewhere.
+    pub(super) fn new(mut reader: Box<dyn BufRead>, place: &'a Path, room: &Room) -> Result<Self> {
+        let limit = room.line_limit();
+        let start = start(&mut reader, LONGEST_START.min(limit)).map_err(|source| io_error(place, source))?;
+        let delimiter = if extension(place) == "tsv" { b'\t' } else { separator(&start) };
+        let (metered, since) = Metered::new(Box::new(Cursor::new(start).chain(reader)) as _, limit);
+        let mut builder = ReaderBuilder::new();
+        builder.delimiter(delimiter).has_headers(false).flexible(true).trim(Trim::All);
+        Ok(Self { place, reader: builder.from_reader(metered), since })
+    }
+
+    /// Reads the next record; false at the end.
+    pub(super) fn read(&mut self, record: &mut StringRecord) -> Result<bool> {
+        self.since.set(0);
+        self.reader.read_record(record).map_err(|error| csv_error(self.place, error))
+    }
+
+    /// The line after the record.
+    pub(super) fn line(&self) -> usize {
+        self.reader.position().line() as usize
+    }
+}
+
+/// The bytes up to the end of the first line that is not empty, since empty lines are no records, or this many.
+fn start(reader: &mut dyn BufRead, limit: usize) -> io::Result<Vec<u8>> {
+    let mut reader = reader.take(limit as u64);
     let mut start = Vec::new();
-    // Empty lines are no records.
-    while start.trim_ascii().is_empty() {
-        let read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut start);
-        if read.map_err(|source| io_error(place, source))? == 0 {
-            break;
+    loop {
+        let line = start.len();
+        reader.read_until(b'\n', &mut start)?;
+        if start.len() == line || !start[line..].trim_ascii().is_empty() {
+            return Ok(start);
         }
     }
-    let delimiter = if extension(place) == "tsv" { b'\t' } else { separator(&start) };
-    let mut builder = ReaderBuilder::new();
-    builder.delimiter(delimiter).has_headers(false).flexible(true).trim(Trim::All);
-    Ok(builder.from_reader(Box::new(Cursor::new(start).chain(reader))))
 }
 
 /// The most frequent of comma, semicolon and tab outside of quotes. A comma between digits does not count: it may be that of
@@ -61,7 +90,7 @@ fn separator(line: &[u8]) -> u8 {
     }
 }
 
-pub(super) fn csv_error(path: &Path, error: csv::Error) -> Error {
+fn csv_error(path: &Path, error: csv::Error) -> Error {
     let line = error.position().map(csv::Position::line);
     match error.into_kind() {
         csv::ErrorKind::Io(source) => io_error(path, source),

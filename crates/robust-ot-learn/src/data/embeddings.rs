@@ -6,6 +6,7 @@ use std::path::Path;
 use robust_ot::Result;
 
 use super::compressed::open_plain_or_gzip;
+use super::room::{Room, read_line};
 use super::{format_error, io_error, line_error};
 
 /// The vectors of the requested words.
@@ -70,6 +71,9 @@ impl Embeddings {
     }
 }
 
+/// Bytes that a word takes besides its letters and numbers, in a table that doubles.
+const WORD: usize = 160;
+
 /// Calls `take` for each wanted word, or for all words; returns d.
 fn for_each_vector(
     path: &Path,
@@ -77,13 +81,12 @@ fn for_each_vector(
     mut take: impl FnMut(String, Vec<f64>),
 ) -> Result<usize> {
     let mut reader = open_plain_or_gzip(path)?;
-    let mut bytes = Vec::new();
+    let (mut bytes, mut room) = (Vec::new(), Room::new());
     let mut dim = None;
     let starts: Option<HashSet<&[u8]>> =
         wanted.map(|wanted| wanted.iter().map(|word| first_field(word.as_bytes())).collect());
     for number in 1.. {
-        bytes.clear();
-        if reader.read_until(b'\n', &mut bytes).map_err(|source| io_error(path, source))? == 0 {
+        if !read_line(&mut reader, &mut bytes, &room).map_err(|source| io_error(path, source))? {
             break;
         }
         // Most lines of a large file are for other words, which the first field is enough to skip.
@@ -116,6 +119,8 @@ fn for_each_vector(
         if let Some((word, vector)) =
             vector(line, dim, wanted).map_err(|what| line_error(path, number, what))?
         {
+            let bytes = WORD + 2 * word.len() + 2 * size_of_val(vector.as_slice());
+            room.take(bytes).map_err(|message| line_error(path, number, message))?;
             take(word, vector);
         }
     }
@@ -147,7 +152,7 @@ fn vector(
     if !is_wanted(&word) || numbers.len() != dim {
         // A line of another length is an error if its word is wanted and only numbers follow; more words are another entry.
         let all_numbers = fields[1..].iter().all(|field| field.parse::<f64>().is_ok());
-        return if is_wanted(fields[0]) && fields.len() != dim + 1 && all_numbers {
+        return if is_wanted(fields[0]) && fields.len() - 1 != dim && all_numbers {
             Err(format!(
                 "the vector of '{}' must have {dim} numbers, but has {}",
                 fields[0],
@@ -206,6 +211,9 @@ mod tests {
                 .contains("must have 2 numbers, but has 3")
         );
         assert!(read("", &["sea"]).is_err());
+        // No length that a header may have overflows.
+        let message = read("1 18446744073709551615\nsea 1\n", &["sea"]).unwrap_err().to_string();
+        assert!(message.contains("must have 18446744073709551615 numbers, but has 1"), "{message}");
     }
 
     proptest! {

@@ -12,8 +12,9 @@ use super::mat::read_mat;
 use super::npy::{read_npy_f32, refused_number};
 use super::npz::{Content, read_npz};
 use super::number::Number;
+use super::room::Room;
 use super::svmlight::read_labeled;
-use super::table::read_table;
+use super::table::read_rows;
 use super::variable::Role;
 use super::{extension, format_error};
 
@@ -53,17 +54,19 @@ pub struct FeatureFile {
 /// When the file cannot be read, has another extension, does not match its extension, is empty, or has a number that is
 /// not finite in single precision.
 pub fn read_features(path: &Path) -> Result<FeatureFile> {
-    let mut names = None;
+    let (mut names, mut room) = (None, Room::new());
     let features = match extension(path).as_str() {
         _ if is_idx(path) => Features::Dense(read_idx(path)?.into_rows()),
         "npy" => Features::Dense(read_npy_f32(path)?),
-        "npz" => match read_npz(path, Role::Features)? {
+        "npz" => match read_npz(path, Role::Features, &mut room)? {
             Content::Dense(array) => Features::Dense(array),
             Content::Sparse(sparse) => Features::Sparse(sparse),
         },
-        "mat" => Features::Dense(read_mat(path, Role::Features)?),
+        "mat" => Features::Dense(read_mat(path, Role::Features, &mut room)?),
         "csv" | "tsv" => {
-            let table = read_table(path)?;
+            let table = read_rows(path, &mut room)?;
+            let bytes = table.values.len() * size_of::<f32>();
+            room.take(bytes).map_err(|message| format_error(path, message))?;
             names = table.names;
             Features::Dense(single(path, &table.values)?)
         }

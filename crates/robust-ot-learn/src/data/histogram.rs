@@ -6,7 +6,11 @@ use std::path::Path;
 use ndarray::{Array1, Array2};
 use robust_ot::{Measure, Result};
 
-use super::{Embeddings, format_error, io_error, line_error};
+use super::room::{Room, read_text};
+use super::{Embeddings, format_error, line_error};
+
+/// Bytes that a word takes besides two copies of its letters, in lists and tables that double.
+const WORD: usize = 240;
 
 /// A text as a bag of words.
 ///
@@ -44,7 +48,12 @@ impl Histogram {
     /// # Errors
     /// When the file cannot be read or is empty, or a line has no tab or no finite count of at least zero.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|source| io_error(path, source))?;
+        let mut room = Room::new();
+        let text = read_text(path, &mut room)?;
+        // Every word is held with its place and its count.
+        let lines = text.bytes().filter(|&byte| byte == b'\n').count() + 1;
+        let words = text.len().saturating_mul(2).saturating_add(lines.saturating_mul(WORD));
+        room.take(words).map_err(|message| format_error(path, message))?;
         Self::parse(&text, path)
     }
 

@@ -7,6 +7,7 @@ use robust_ot::Result;
 
 use super::compressed::{fill, open_plain_or_gzip};
 use super::number::{Kind, Layout, Number, read_numbers};
+use super::room::Room;
 use super::{format_error, io_error};
 
 /// An array of any number of dimensions.
@@ -113,7 +114,8 @@ fn read<T: Number>(path: &Path) -> Result<(Vec<usize>, Vec<T>)> {
     let count = shape.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
     let promised = count.and_then(|count| count.checked_mul(layout.bytes()));
     let width = count.unwrap_or(1) / shape[0];
-    let numbers = read_numbers(path, &mut reader, layout, promised.and(count).unwrap_or(0), |at, value| {
+    let known = promised.and(count).unwrap_or(0);
+    let numbers = read_numbers(path, &mut reader, layout, known, &mut Room::new(), |at, value| {
         let (rule, row, column) = (T::RULE, at / width + 1, at % width + 1);
         format_error(path, format!("numbers must {rule}, but number {column} of sample {row} is {value}"))
     })?;

@@ -17,6 +17,7 @@ use super::mat::read_mat;
 use super::npy::{read_array, refused_number};
 use super::npz::{Content, read_npz};
 use super::number::Number;
+use super::room::Room;
 use super::svmlight::read_labeled;
 use super::tags::Tags;
 use super::variable::Role;
@@ -69,17 +70,22 @@ pub struct LabelFile {
 /// When the file cannot be read, has another extension, does not match its extension, or has labels that are not among
 /// the names.
 pub fn read_labels(path: &Path, names: Option<&[String]>) -> Result<LabelFile> {
+    let mut room = Room::new();
     let raw = match extension(path).as_str() {
         _ if is_idx(path) => Raw::Classes(read_idx_labels(path)?),
-        "npy" => Raw::of_numbers(path, &read_array(path, &mut open_plain_or_gzip(path)?)?)?,
-        "npz" => match read_npz(path, Role::Labels)? {
-            Content::Dense(values) => Raw::of_numbers(path, &values)?,
-            Content::Sparse(values) => Raw::of_sparse(path, &values)?,
+        "npy" => {
+            let values = read_array(path, &mut open_plain_or_gzip(path)?, &mut room)?;
+            Raw::of_numbers(path, &values, &mut room)?
+        }
+        "npz" => match read_npz(path, Role::Labels, &mut room)? {
+            Content::Dense(values) => Raw::of_numbers(path, &values, &mut room)?,
+            Content::Sparse(values) => Raw::of_sparse(path, &values, &mut room)?,
         },
         "mat" => {
-            let values: Array2<f64> = read_mat(path, Role::Labels)?;
+            let values: Array2<f64> = read_mat(path, Role::Labels, &mut room)?;
             // MATLAB has no vectors, and SciPy writes them as rows.
-            Raw::of_numbers(path, &if values.nrows() == 1 { values.reversed_axes() } else { values })?
+            let values = if values.nrows() == 1 { values.reversed_axes() } else { values };
+            Raw::of_numbers(path, &values, &mut room)?
         }
         "csv" | "tsv" => return read_label_table(path)?.resolve(path, names),
         "svm" | "svmlight" | "libsvm" => Raw::of_labeled(path)?,
@@ -109,11 +115,12 @@ pub fn read_labels(path: &Path, names: Option<&[String]>) -> Result<LabelFile> {
 /// When the file cannot be read or is empty, or a line is empty or repeated.
 pub fn read_label_names(path: &Path) -> Result<Vec<String>> {
     let (mut names, mut lines) = (Vec::new(), HashMap::new());
-    read_lines(path, |number, line| {
+    read_lines(path, &mut Room::new(), |number, line, room| {
         let name = line.trim();
         if name.is_empty() {
             return Err("every line must be a name, but this is empty".into());
         }
+        room.take(NAME + 2 * name.len())?;
         if let Some(first) = lines.insert(name.to_owned(), number) {
             return Err(format!("names must be distinct, but '{name}' is also in line {first}"));
         }
@@ -126,6 +133,11 @@ pub fn read_label_names(path: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// Bytes that a name takes besides two copies of its letters.
+const NAME: usize = 160;
+/// Bytes that a sample takes besides its labels, in lists that double.
+const SAMPLE: usize = 96;
+
 /// Labels as numbers.
 enum Raw {
     /// One class per sample.
@@ -135,7 +147,9 @@ enum Raw {
 }
 
 impl Raw {
-    fn of_numbers(path: &Path, values: &Array2<f64>) -> Result<Self> {
+    fn of_numbers(path: &Path, values: &Array2<f64>, room: &mut Room) -> Result<Self> {
+        let full = |message| format_error(path, message);
+        room.take(values.nrows().saturating_mul(SAMPLE)).map_err(full)?;
         if values.ncols() == 1 {
             let class = |(row, &value)| {
                 usize::from_f64(value).ok_or_else(|| refused_number::<usize>(path, (row, 0), value))
@@ -145,19 +159,21 @@ impl Raw {
         let mut rows = vec![Vec::new(); values.nrows()];
         for ((row, column), &value) in values.indexed_iter() {
             if indicated(path, (row, column), value)? {
-                rows[row].push(column);
+                room.push(&mut rows[row], column).map_err(full)?;
             }
         }
         Ok(Self::Sets(rows, Some(values.ncols())))
     }
 
-    fn of_sparse(path: &Path, values: &Sparse) -> Result<Self> {
+    fn of_sparse(path: &Path, values: &Sparse, room: &mut Room) -> Result<Self> {
+        let full = |message| format_error(path, message);
+        room.take(values.rows().saturating_mul(SAMPLE)).map_err(full)?;
         let mut rows = vec![Vec::new(); values.rows()];
         for (row, labels) in rows.iter_mut().enumerate() {
             let (columns, values) = values.row(row);
             for (&column, &value) in columns.iter().zip(values) {
                 if indicated(path, (row, column as usize), f64::from(value))? {
-                    labels.push(column as usize);
+                    room.push(labels, column as usize).map_err(full)?;
                 }
             }
         }
@@ -222,10 +238,10 @@ fn begins_with_header(path: &Path) -> Result<bool> {
 
 fn read_tags(path: &Path) -> Result<Tags> {
     let mut tags = Tags::default();
-    read_lines(path, |number, line| {
+    read_lines(path, &mut Room::new(), |number, line, room| {
         // Splitting an empty line would give one empty tag instead of none.
         let line = Some(line).filter(|line| !line.trim().is_empty());
-        tags.push(number, line.into_iter().flat_map(|line| line.split(',')))
+        tags.push(number, line.into_iter().flat_map(|line| line.split(',')), room)
     })?;
     if tags.rows.is_empty() {
         return Err(format_error(path, "must hold the labels of at least one sample, but is empty".into()));

@@ -5,16 +5,18 @@ use std::path::Path;
 use csv::StringRecord;
 use robust_ot::Result;
 
-use super::delimited::{csv_error, open_csv};
+use super::delimited::open_csv;
+use super::room::Room;
 use super::tags::Tags;
 use super::{format_error, line_error};
 
 /// Reads a table with a header: one column of classes, or one column of 0 and 1 per label.
 pub(super) fn read_label_table(path: &Path) -> Result<Tags> {
-    let mut reader = open_csv(path)?;
+    let mut room = Room::new();
+    let mut reader = open_csv(path, &room)?;
     let (mut tags, mut record) = (Tags::default(), StringRecord::new());
     let mut header: Option<usize> = None;
-    while reader.read_record(&mut record).map_err(|error| csv_error(path, error))? {
+    while reader.read(&mut record)? {
         let line = record.position().map_or(0, csv::Position::line) as usize;
         let refuse = |message: String| line_error(path, line, message);
         let Some(width) = header else {
@@ -24,7 +26,7 @@ pub(super) fn read_label_table(path: &Path) -> Result<Tags> {
             }
             header = Some(record.len());
             if record.len() > 1 {
-                tags.push(line, record.iter()).map_err(refuse)?;
+                tags.push(line, record.iter(), &mut room).map_err(refuse)?;
                 tags.rows.clear();
             }
             continue;
@@ -38,16 +40,16 @@ pub(super) fn read_label_table(path: &Path) -> Result<Tags> {
         if width == 1 {
             // The parser skips empty lines, which here would be samples.
             let within: usize = record.iter().map(|field| field.matches('\n').count()).sum();
-            if reader.position().line() as usize > line + 1 + within {
+            if reader.line() > line + 1 + within {
                 return Err(refuse("a sample must have a class, but a line is empty".into()));
             }
-            tags.push(line, record.iter()).map_err(refuse)?;
+            tags.push(line, record.iter(), &mut room).map_err(refuse)?;
         } else {
             let mut row = Vec::new();
             for (column, field) in record.iter().enumerate() {
                 match field.parse::<f64>() {
                     Ok(0.0) => {}
-                    Ok(1.0) => row.push(column),
+                    Ok(1.0) => room.push(&mut row, column).map_err(refuse)?,
                     _ => {
                         let column = column + 1;
                         let rule = "fields of a table of labels must be 0 or 1";
@@ -55,7 +57,7 @@ pub(super) fn read_label_table(path: &Path) -> Result<Tags> {
                     }
                 }
             }
-            tags.rows.push(row);
+            room.push(&mut tags.rows, row).map_err(refuse)?;
         }
     }
     if tags.rows.is_empty() {

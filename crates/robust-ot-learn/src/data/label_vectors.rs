@@ -6,6 +6,7 @@ use std::path::Path;
 use ndarray::Array2;
 use robust_ot::Result;
 
+use super::room::Room;
 use super::{Embeddings, extension, format_error, read_npy};
 
 /// One vector per label; see [`LabelVectors::read`].
@@ -45,6 +46,9 @@ impl LabelVectors {
         let spellings: Vec<Spellings> = names.iter().map(|name| Spellings::of(name, shared)).collect();
         let wanted: HashSet<&str> = spellings.iter().flat_map(Spellings::all).collect();
         let embeddings = Embeddings::read(path, &wanted)?;
+        // The length may be that of a header, which no line confirms.
+        let bytes = names.len().saturating_mul(embeddings.dim()).saturating_mul(size_of::<f64>());
+        Room::new().take(bytes).map_err(|message| format_error(path, message))?;
         let mut vectors = Array2::zeros((names.len(), embeddings.dim()));
         let mut missing = Vec::new();
         for (label, spelling) in spellings.iter().enumerate() {

@@ -14,6 +14,7 @@ use robust_ot::{Error, Result};
 use super::compressed::{fill, open_plain_or_gzip};
 use super::npy::{rectangle, refused_number};
 use super::number::{Kind, Layout, Number, read_numbers};
+use super::room::Room;
 use super::variable::{Role, Variable, choose};
 use super::{format_error, io_error};
 
@@ -23,19 +24,24 @@ const COMPRESSED: u32 = 15;
 const HDF5: &[u8] = b"\x89HDF";
 /// The largest size of a name or of dimensions, in bytes: names have at most 63 letters, and dimensions are few.
 const LARGEST_DESCRIPTION: u64 = 1024;
+/// Bytes that the description of a variable takes besides its name.
+const MOST_OF_AN_OBSTACLE: usize = 64;
 
 /// Reads the table of a role: the one with a name of that role, or the only one.
-pub(super) fn read_mat<T: Number>(path: &Path, role: Role) -> Result<Array2<T>> {
+pub(super) fn read_mat<T: Number>(path: &Path, role: Role, room: &mut Room) -> Result<Array2<T>> {
     let mut variables = Vec::new();
     scan(path, |matrix, _| {
-        variables.push(matrix.variable());
-        Ok(())
+        let variable = matrix.variable();
+        let described = room.take(variable.name.len() + MOST_OF_AN_OBSTACLE);
+        described
+            .and_then(|()| room.push(&mut variables, variable))
+            .map_err(|message| format_error(path, message))
     })?;
     let wanted = choose(path, role, &variables)?;
     let (mut at, mut table) = (0, None);
     scan(path, |matrix, elements| {
         if at == wanted {
-            table = Some(matrix.read_numbers(elements)?);
+            table = Some(matrix.read_numbers(elements, room)?);
         }
         at += 1;
         Ok(())
@@ -198,7 +204,7 @@ impl Matrix {
     }
 
     /// Reads the numbers, which MATLAB stores by columns and in the smallest type that holds them.
-    fn read_numbers<T: Number>(&self, elements: &mut Elements) -> Result<Array2<T>> {
+    fn read_numbers<T: Number>(&self, elements: &mut Elements, room: &mut Room) -> Result<Array2<T>> {
         let path = elements.path;
         let refuse = |message: String| Err(format_error(path, message));
         let [rows, columns] = self.shape[..] else { return refuse("must have two dimensions".into()) };
@@ -219,6 +225,10 @@ impl Matrix {
             }
         };
         let layout = Layout { kind, little_endian: elements.little_endian };
+        if columns == 0 {
+            let name = &self.name;
+            return refuse(format!("'{name}' must hold at least one number per row, but is {rows} × 0"));
+        }
         let count = rows.checked_mul(columns);
         let promised = count.and_then(|count| count.checked_mul(layout.bytes()));
         let refused = |at: usize, value| refused_number::<T>(path, (at % rows, at / rows), value);
@@ -227,12 +237,13 @@ impl Matrix {
             Some(_) => Box::new(&inline[..tag.size as usize]),
             None => Box::new(elements.reader.take(tag.size)),
         };
-        let numbers = read_numbers::<T>(path, &mut bytes, layout, promised.and(count).unwrap_or(0), refused)?;
+        let known = promised.and(count).unwrap_or(0);
+        let numbers = read_numbers::<T>(path, &mut bytes, layout, known, room, refused)?;
         if promised.map(|bytes| bytes as u64) != Some(numbers.bytes) {
             let (name, there) = (&self.name, numbers.bytes);
             return refuse(format!("'{name}' promises {rows} × {columns} numbers, but {there} bytes follow"));
         }
-        rectangle(path, (rows, columns), true, numbers.values)
+        rectangle(path, (rows, columns), true, numbers.values, room)
     }
 }
 
@@ -294,7 +305,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.mat");
         std::fs::write(&path, bytes).unwrap();
-        read_mat(&path, role)
+        read_mat(&path, role, &mut Room::new())
     }
 
     fn both(order: Order) -> Vec<u8> {

@@ -21,6 +21,7 @@ mod npy;
 mod npz;
 mod number;
 mod points;
+mod room;
 mod svmlight;
 mod table;
 mod table_options;
@@ -34,7 +35,7 @@ use std::path::Path;
 
 use ndarray::{Array1, Array2};
 
-pub use self::atomic::write_atomic;
+pub use self::atomic::{remove_leftovers, try_beside, write_atomic};
 pub use self::columns::{ColumnMatch, Matching, match_columns};
 pub use self::embeddings::Embeddings;
 pub use self::feature_file::{FeatureFile, read_features};
@@ -45,6 +46,8 @@ pub use self::label_file::{LabelFile, read_label_names, read_labels};
 pub use self::label_vectors::{LabelVectors, to_length_one};
 pub use self::npy::{read_npy, read_npy_f32, read_npy_integers, write_npy};
 pub use self::points::{Points, read_points};
+pub use self::room::within;
+pub(crate) use self::room::{Room, read_bytes};
 pub use self::svmlight::{Labeled, read_labeled};
 pub use self::table::{Table, read_table};
 pub use self::table_options::{Header, Missing, TableOptions};
@@ -101,7 +104,7 @@ pub fn read_matrix(path: &Path) -> Result<Array2<f64>> {
 /// # Errors
 /// When the file cannot be read or a line is not a whole number of at least 0.
 pub fn read_groups(path: &Path) -> Result<Vec<usize>> {
-    let text = std::fs::read_to_string(path).map_err(|source| io_error(path, source))?;
+    let text = room::read_text(path, &mut room::Room::new())?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(at, line)| {

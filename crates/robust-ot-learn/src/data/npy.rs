@@ -11,6 +11,7 @@ use robust_ot::Result;
 use super::atomic::write_atomic;
 use super::compressed::{fill, open_plain_or_gzip};
 use super::number::{Kind, Layout, Number, read_numbers};
+use super::room::Room;
 use super::{format_error, io_error};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -32,10 +33,15 @@ const LARGEST_HEADER: usize = 1 << 20;
 /// When the file cannot be read, is not `.npy`, has another number type or other dimensions, or holds fewer or more numbers
 /// than its header promises.
 pub fn read_npy(path: &Path) -> Result<Array2<f64>> {
+    read_floats(path, &mut Room::new())
+}
+
+/// [`read_npy`] within some memory.
+pub(super) fn read_floats(path: &Path, room: &mut Room) -> Result<Array2<f64>> {
     let mut reader = open_plain_or_gzip(path)?;
     let header = Header::read(path, &mut reader)?;
     if let Some(Layout { kind: Kind::F32 | Kind::F64, .. }) = header.layout() {
-        return header.read_array(path, &mut reader);
+        return header.read_array(path, &mut reader, room);
     }
     Err(format_error(path, format!("numbers must be float32 or float64, but are '{}'", header.kind)))
 }
@@ -53,7 +59,7 @@ pub fn read_npy(path: &Path) -> Result<Array2<f64>> {
 /// # Errors
 /// As [`read_npy`], and when a finite number is too large for single precision.
 pub fn read_npy_f32(path: &Path) -> Result<Array2<f32>> {
-    read_array(path, &mut open_plain_or_gzip(path)?)
+    read_array(path, &mut open_plain_or_gzip(path)?, &mut Room::new())
 }
 
 /// Reads n class indices: n numbers, or n rows of one number.
@@ -69,7 +75,7 @@ pub fn read_npy_f32(path: &Path) -> Result<Array2<f32>> {
 /// # Errors
 /// As [`read_npy`], and when there are several columns or a number is not a whole number of at least 0.
 pub fn read_npy_integers(path: &Path) -> Result<Vec<usize>> {
-    let values: Array2<usize> = read_array(path, &mut open_plain_or_gzip(path)?)?;
+    let values: Array2<usize> = read_array(path, &mut open_plain_or_gzip(path)?, &mut Room::new())?;
     match values.dim() {
         (_, 1) => Ok(values.into_raw_vec_and_offset().0),
         (rows, columns) => {
@@ -79,8 +85,12 @@ pub fn read_npy_integers(path: &Path) -> Result<Vec<usize>> {
 }
 
 /// Reads an array from the bytes of a `.npy` file or archive member, as any number type.
-pub(super) fn read_array<T: Number>(path: &Path, reader: &mut dyn Read) -> Result<Array2<T>> {
-    Header::read(path, reader)?.read_array(path, reader)
+pub(super) fn read_array<T: Number>(
+    path: &Path,
+    reader: &mut dyn Read,
+    room: &mut Room,
+) -> Result<Array2<T>> {
+    Header::read(path, reader)?.read_array(path, reader, room)
 }
 
 /// Reads a single string of ASCII letters, as in archives of sparse matrices.
@@ -180,7 +190,12 @@ impl Header {
     }
 
     /// Reads the numbers, which must be as many as promised and end the data.
-    fn read_array<T: Number>(&self, path: &Path, reader: &mut dyn Read) -> Result<Array2<T>> {
+    fn read_array<T: Number>(
+        &self,
+        path: &Path,
+        reader: &mut dyn Read,
+        room: &mut Room,
+    ) -> Result<Array2<T>> {
         let refuse = |message: String| Err(format_error(path, message));
         let Some(layout) = self.layout() else {
             return refuse(format!(
@@ -193,9 +208,14 @@ impl Header {
             [rows, columns] => (rows, columns),
             _ => return refuse(format!("must have one or two dimensions, but has {}", self.shape.len())),
         };
+        if columns == 0 {
+            // Any number of such rows takes no bytes in the file, but does in memory.
+            return refuse(format!("must hold at least one number per row, but is {rows} × 0"));
+        }
         let count = rows.checked_mul(columns);
         let promised = count.and_then(|count| count.checked_mul(layout.bytes()));
-        let numbers = read_numbers(path, reader, layout, promised.and(count).unwrap_or(0), |at, value| {
+        let known = promised.and(count).unwrap_or(0);
+        let numbers = read_numbers(path, reader, layout, known, room, |at, value| {
             let place = if self.fortran { (at % rows, at / rows) } else { (at / columns, at % columns) };
             refused_number::<T>(path, place, value)
         })?;
@@ -207,7 +227,7 @@ impl Header {
                 "the header promises {rows} × {columns} numbers ({promised}), but {there} bytes follow"
             ));
         }
-        rectangle(path, (rows, columns), self.fortran, numbers.values)
+        rectangle(path, (rows, columns), self.fortran, numbers.values, room)
     }
 }
 
@@ -228,7 +248,11 @@ pub(super) fn rectangle<T: Number>(
     shape: (usize, usize),
     by_columns: bool,
     values: Vec<T>,
+    room: &mut Room,
 ) -> Result<Array2<T>> {
+    if by_columns {
+        room.take(size_of_val(values.as_slice())).map_err(|message| format_error(path, message))?;
+    }
     let array = Array2::from_shape_vec(shape.set_f(by_columns), values)
         .map_err(|error| format_error(path, error.to_string()))?;
     Ok(if by_columns { array.as_standard_layout().into_owned() } else { array })

@@ -12,6 +12,7 @@ use zip::result::ZipError;
 use super::features::Sparse;
 use super::npy::{read_array, read_string};
 use super::number::Number;
+use super::room::Room;
 use super::variable::{Role, Variable, choose};
 use super::{format_error, io_error, open};
 
@@ -23,16 +24,16 @@ pub(super) enum Content<T> {
 }
 
 /// Reads the array of a role: the only one, the one with a name of that role, or a sparse matrix in CSR form.
-pub(super) fn read_npz<T: Number>(path: &Path, role: Role) -> Result<Content<T>> {
+pub(super) fn read_npz<T: Number>(path: &Path, role: Role, room: &mut Room) -> Result<Content<T>> {
     let mut archive = Archive::open(path)?;
     // Every sparse format of SciPy has these three members.
     if ["format", "shape", "data"].iter().all(|name| archive.names.iter().any(|there| there == name)) {
-        return archive.read_sparse().map(Content::Sparse);
+        return archive.read_sparse(room).map(Content::Sparse);
     }
     let variables: Vec<Variable> =
         archive.names.iter().map(|name| Variable { name: name.clone(), obstacle: None }).collect();
     let name = archive.names[choose(path, role, &variables)?].clone();
-    archive.read(&name).map(Content::Dense)
+    archive.read(&name, room).map(Content::Dense)
 }
 
 struct Archive<'a> {
@@ -50,14 +51,14 @@ impl<'a> Archive<'a> {
         Ok(Self { path, zip, names })
     }
 
-    fn read<T: Number>(&mut self, name: &str) -> Result<Array2<T>> {
-        self.member(name, |place, reader| read_array(place, reader))
+    fn read<T: Number>(&mut self, name: &str, room: &mut Room) -> Result<Array2<T>> {
+        self.member(name, |place, reader| read_array(place, reader, room))
     }
 
     fn member<T>(
         &mut self,
         name: &str,
-        read: impl Fn(&Path, &mut dyn std::io::Read) -> Result<T>,
+        read: impl FnOnce(&Path, &mut dyn std::io::Read) -> Result<T>,
     ) -> Result<T> {
         let file = format!("{name}.npy");
         let place: PathBuf = self.path.join(&file);
@@ -65,7 +66,7 @@ impl<'a> Archive<'a> {
         read(&place, &mut member)
     }
 
-    fn read_sparse(&mut self) -> Result<Sparse> {
+    fn read_sparse(&mut self, room: &mut Room) -> Result<Sparse> {
         let path = self.path;
         let format = self.member("format", read_string)?;
         if format != "csr" {
@@ -73,18 +74,18 @@ impl<'a> Archive<'a> {
                 format!("a sparse matrix must be in csr form, but is '{format}' (SciPy: x.tocsr())");
             return Err(format_error(path, message));
         }
-        let shape: Array2<usize> = self.read("shape")?;
+        let shape: Array2<usize> = self.read("shape", room)?;
         let [rows, columns] = shape.iter().copied().collect::<Vec<_>>()[..] else {
             let message = format!("a sparse matrix must have two dimensions, but has {}", shape.len());
             return Err(format_error(path, message));
         };
-        let starts: Vec<usize> = self.read("indptr")?.into_iter().collect();
+        let starts: Vec<usize> = self.read("indptr", room)?.into_raw_vec_and_offset().0;
         if starts.len().checked_sub(1) != Some(rows) {
             let message = format!("{rows} rows must have one more start, but have {}", starts.len());
             return Err(format_error(path, message));
         }
-        let indices: Vec<u32> = self.read("indices")?.into_iter().collect();
-        let values: Vec<f32> = self.read("data")?.into_iter().collect();
+        let indices: Vec<u32> = self.read("indices", room)?.into_raw_vec_and_offset().0;
+        let values: Vec<f32> = self.read("data", room)?.into_raw_vec_and_offset().0;
         Sparse::from_unsorted(columns, starts, indices, values)
             .map_err(|error| format_error(path, error.to_string()))
     }
@@ -131,7 +132,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.npz");
         std::fs::write(&path, bytes).unwrap();
-        read_npz(&path, role)
+        read_npz(&path, role, &mut Room::new())
     }
 
     #[test]

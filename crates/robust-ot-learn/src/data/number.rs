@@ -6,7 +6,8 @@ use std::path::Path;
 use robust_ot::{Error, Result};
 
 use super::compressed::fill;
-use super::io_error;
+use super::room::Room;
+use super::{format_error, io_error};
 
 /// The type of a stored number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +66,6 @@ impl Layout {
         values: &mut Vec<T>,
     ) -> std::result::Result<(), f64> {
         let (numbers, _) = raw.as_chunks::<N>();
-        values.reserve(numbers.len());
         for &(mut bytes) in numbers {
             if !self.little_endian {
                 bytes.reverse();
@@ -129,6 +129,7 @@ pub(super) fn read_numbers<T: Number>(
     reader: &mut dyn Read,
     layout: Layout,
     promised: usize,
+    room: &mut Room,
     refuse: impl Fn(usize, f64) -> Error,
 ) -> Result<Numbers<T>> {
     let mut piece = vec![0; 1 << 16];
@@ -141,6 +142,7 @@ pub(super) fn read_numbers<T: Number>(
         let there = fill(reader, &mut piece[..wanted]).map_err(|source| io_error(path, source))?;
         bytes += there as u64;
         if left > 0 {
+            room.grow(&mut values, there / layout.bytes()).map_err(|message| format_error(path, message))?;
             layout.decode(&piece[..there], &mut values).map_err(|value| refuse(values.len(), value))?;
         }
         if there < wanted {

@@ -6,9 +6,10 @@ use std::path::Path;
 use ndarray::{Array1, Axis};
 use robust_ot::Result;
 
-use super::delimited::{open_csv, records};
-use super::npy::read_npy;
-use super::table::{Table, TableReader};
+use super::delimited::{Records, open_csv};
+use super::npy::read_floats;
+use super::room::Room;
+use super::table::{NAME, Table, TableReader};
 use super::table_options::{Missing, Selection, TableOptions};
 use super::{extension, format_error};
 
@@ -56,9 +57,13 @@ pub struct Points {
 /// When the file cannot be read, has another extension, is not a rectangle, a chosen field is not a finite number, or an
 /// option does not fit the columns.
 pub fn read_points(path: &Path, options: &TableOptions) -> Result<Points> {
+    let mut room = Room::new();
     match extension(path).as_str() {
-        "npy" => Points::of_array(path, options),
-        "csv" | "tsv" => TableReader { place: path, options: Some(options) }.read(open_csv(path)?),
+        "npy" => Points::of_array(path, options, &mut room),
+        "csv" | "tsv" => {
+            let records = open_csv(path, &room)?;
+            TableReader { place: path, options: Some(options) }.read(records, &mut room)
+        }
         other => {
             Err(format_error(path, format!("points must be .npy, .csv or .tsv, but this ends in .{other}")))
         }
@@ -80,15 +85,24 @@ impl Points {
     /// # Errors
     /// As for [`read_points`].
     pub fn read(text: Box<dyn BufRead>, place: &Path, options: &TableOptions) -> Result<Self> {
-        TableReader { place, options: Some(options) }.read(records(text, place)?)
+        let mut room = Room::new();
+        let records = Records::new(text, place, &room)?;
+        TableReader { place, options: Some(options) }.read(records, &mut room)
     }
 
     /// Reads an array, whose columns are called by their numbers from 1.
-    fn of_array(path: &Path, options: &TableOptions) -> Result<Self> {
-        let values = read_npy(path)?;
+    fn of_array(path: &Path, options: &TableOptions, room: &mut Room) -> Result<Self> {
+        let values = read_floats(path, room)?;
         if *options == TableOptions::default() {
             return Ok(Self::whole(values));
         }
+        // Rows are chosen before columns, which makes two copies; lists of rows may double.
+        let (rows, columns) = values.dim();
+        let lists = (4 * rows + columns).saturating_mul(size_of::<usize>());
+        let names = columns.saturating_mul(NAME);
+        let copies = values.len().saturating_mul(2 * size_of::<f64>());
+        room.take(copies.saturating_add(lists).saturating_add(names))
+            .map_err(|message| format_error(path, message))?;
         let labels: Vec<String> = (1..=values.ncols()).map(|column| column.to_string()).collect();
         let Selection { kept, weight, dropped } = options.select(&path.display(), &labels, 0)?;
         let read: Vec<usize> = kept.iter().copied().chain(weight).collect();
@@ -118,7 +132,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::data::{Header, write_npy};
+    use crate::data::{Header, within, write_npy};
+    use crate::memory::Memory;
 
     fn read(text: &str, options: &TableOptions) -> Result<Points> {
         Points::read(Box::new(std::io::Cursor::new(text.to_owned())), Path::new("t.csv"), options)
@@ -228,6 +243,32 @@ mod tests {
         assert!(drop(&["id"]).check_dropped(&points).is_ok());
         let message = drop(&["id", "no*"]).check_dropped(&points).unwrap_err().to_string();
         assert_eq!(message, "drop must match a column of some file, but 'no*' matches none");
+    }
+
+    #[test]
+    fn what_is_left_out_takes_memory_as_well() {
+        let small = |text: &str, options: &TableOptions| {
+            within(Memory(100_000), || read(text, options)).unwrap_err().to_string()
+        };
+        let all = TableOptions::default();
+        let full = "t.csv: must be read within 100 kB of memory, but takes at least";
+        let long = "1/32 of the memory for reading, but is longer";
+        assert!(small(&"1;2\n".repeat(5000), &all).contains(full));
+        assert!(small(&"1;".repeat(5000), &all).contains(long));
+        assert!(small(&"\n".repeat(50_000), &all).contains(long));
+        assert!(small(&"x;".repeat(1500), &drop(&["x"])).contains(full));
+        let gaps = TableOptions { missing: Missing::DropRows, ..TableOptions::default() };
+        assert!(small(&"1\n".repeat(20_000).replace('1', "NA"), &gaps).contains(full));
+        // The records of a file that ends its lines as old computers did are short.
+        let rows = "1;2\r".repeat(2000);
+        assert_eq!(within(Memory(100_000), || read(&rows, &all)).unwrap().table.values.dim(), (2000, 2));
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npy");
+        write_npy(&path, &ndarray::Array2::zeros((2000, 2))).unwrap();
+        assert!(within(Memory(100_000), || read_points(&path, &all)).is_ok());
+        let message = within(Memory(100_000), || read_points(&path, &drop(&["1"]))).unwrap_err().to_string();
+        assert!(message.contains("a.npy: must be read within 100 kB of memory"), "{message}");
     }
 
     proptest! {

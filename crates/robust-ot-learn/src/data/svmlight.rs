@@ -8,6 +8,7 @@ use robust_ot::Result;
 use super::compressed::open_plain_or_gzip;
 use super::features::{Sparse, sort_row};
 use super::fields::{Header, decimal, feature, fields, show, whole};
+use super::room::{Room, read_line};
 use super::{format_error, io_error, line_error};
 
 /// Samples with their features and labels.
@@ -78,11 +79,10 @@ impl Labeled {
 pub fn read_labeled(path: &Path) -> Result<Labeled> {
     let mut reader = open_plain_or_gzip(path)?;
     let mut bytes = Vec::new();
-    let mut rows = Rows::default();
+    let (mut rows, mut room) = (Rows::default(), Room::new());
     let (mut header, mut last) = (None, 0);
     for number in 1.. {
-        bytes.clear();
-        if reader.read_until(b'\n', &mut bytes).map_err(|source| io_error(path, source))? == 0 {
+        if !read_line(&mut reader, &mut bytes, &room).map_err(|source| io_error(path, source))? {
             break;
         }
         last = number;
@@ -107,7 +107,7 @@ pub fn read_labeled(path: &Path) -> Result<Labeled> {
             let message = format!("the header promises {promised} rows, but here is one more");
             return Err(line_error(path, number, message));
         }
-        rows.read(line, header, number).map_err(|message| line_error(path, number, message))?;
+        rows.read(line, header, number, &mut room).map_err(|message| line_error(path, number, message))?;
     }
     if let Some(header) = header
         && rows.labels.len() < header.rows
@@ -163,12 +163,13 @@ impl Rows {
         line: &[u8],
         header: Option<Header>,
         number: usize,
+        room: &mut Room,
     ) -> std::result::Result<(), String> {
         let mut fields = fields(line).peekable();
         let mut labels = Vec::new();
         let indented = line.first().is_some_and(u8::is_ascii_whitespace);
         if !indented && let Some(first) = fields.next_if(|field| !field.contains(&b':')) {
-            labels.reserve_exact(first.split(|&byte| byte == b',').count());
+            room.grow(&mut labels, first.split(|&byte| byte == b',').count())?;
             for label in first.split(|&byte| byte == b',') {
                 labels.push(self.label(label, header, number)?);
             }
@@ -184,8 +185,8 @@ impl Rows {
                     "features must be below {features}, as the header says, but one is {index}"
                 ));
             }
-            self.indices.push(index);
-            self.values.push(value);
+            room.push(&mut self.indices, index)?;
+            room.push(&mut self.values, value)?;
         }
         let (indices, values) = (&mut self.indices[start..], &mut self.values[start..]);
         sort_row(indices, values);
@@ -194,9 +195,8 @@ impl Rows {
         }
         self.zero_based |= indices.first() == Some(&0);
         self.largest_index = self.largest_index.max(indices.last().copied());
-        self.starts.push(self.indices.len());
-        self.labels.push(labels);
-        Ok(())
+        room.push(&mut self.starts, self.indices.len())?;
+        room.push(&mut self.labels, labels)
     }
 
     fn label(

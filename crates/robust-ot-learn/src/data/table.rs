@@ -6,14 +6,18 @@ use csv::StringRecord;
 use ndarray::{Array1, Array2, Axis};
 use robust_ot::{Error, Result};
 
-use super::delimited::{Records, csv_error, open_csv};
+use super::delimited::{Records, open_csv};
 use super::field::Field;
 use super::points::Points;
+use super::room::Room;
 use super::table_options::{Header, Missing, Selection, TableOptions};
 use super::{format_error, line_error};
 
 /// Names that pandas gives to the index: an empty one when it writes, the other when it reads that again.
 const INDEX: [&str; 2] = ["", "Unnamed: 0"];
+
+/// Bytes that a name takes besides its letters.
+pub(super) const NAME: usize = 40;
 
 /// Rows of numbers, with the column names if the file has them.
 ///
@@ -59,7 +63,13 @@ impl Table {
 /// # Errors
 /// When the file cannot be read, is empty or ragged, or a field is not a finite number.
 pub fn read_table(path: &Path) -> Result<Table> {
-    Ok(TableReader { place: path, options: None }.read(open_csv(path)?)?.table)
+    read_rows(path, &mut Room::new())
+}
+
+/// [`read_table`] within some memory.
+pub(super) fn read_rows(path: &Path, room: &mut Room) -> Result<Table> {
+    let records = open_csv(path, room)?;
+    Ok(TableReader { place: path, options: None }.read(records, room)?.table)
 }
 
 /// Reads one table. Without options there are none to point to: every fault is one of the file.
@@ -78,17 +88,19 @@ struct Columns {
 }
 
 impl TableReader<'_> {
-    pub(super) fn read(&self, mut reader: Records) -> Result<Points> {
+    pub(super) fn read(&self, mut reader: Records, room: &mut Room) -> Result<Points> {
         let place = self.place;
+        let full = |message| format_error(place, message);
         let mut record = StringRecord::new();
         let (mut columns, mut values, mut weights, mut missing) = (None, Vec::new(), Vec::new(), Vec::new());
         let mut rows = 0;
-        while reader.read_record(&mut record).map_err(|error| csv_error(place, error))? {
+        while reader.read(&mut record)? {
             let line = record.position().map_or(0, csv::Position::line) as usize;
             let columns = if let Some(columns) = &columns {
                 columns
             } else {
                 let header = self.is_header(&record)?;
+                room.take(self.bytes(&record, header)).map_err(full)?;
                 let found = columns.insert(self.columns(&record, header)?);
                 if header {
                     continue;
@@ -101,10 +113,14 @@ impl TableReader<'_> {
                     format!("every row must have {width} fields like the first, but this has {found}");
                 return Err(line_error(place, line, message));
             }
+            let Selection { kept, weight, .. } = &columns.selection;
+            room.grow(&mut values, kept.len()).map_err(full)?;
+            room.grow(&mut weights, usize::from(weight.is_some())).map_err(full)?;
             if self.take_row(columns, &record, line, &mut values, &mut weights)? {
                 rows += 1;
             } else {
-                missing.push(rows + missing.len());
+                let row = rows + missing.len();
+                room.push(&mut missing, row).map_err(full)?;
             }
         }
         let Some(columns) = columns.filter(|_| rows > 0) else {
@@ -149,6 +165,17 @@ impl TableReader<'_> {
             rule: format!("be yes or no where the first line of {place} has both names and numbers"),
             found: format!("is auto, and {} while {}", show(name), show(number)),
         })
+    }
+
+    /// The bytes that the columns take: their places, and copies of their names. Those of a header are read and returned;
+    /// options choose from names and return those that they leave out.
+    fn bytes(&self, first: &StringRecord, header: bool) -> usize {
+        let copies = match (header, self.options) {
+            (false, None) => 0,
+            (true, Some(_)) => 3,
+            _ => 2,
+        };
+        first.len() * (size_of::<usize>() + copies * NAME) + copies * first.as_slice().len()
     }
 
     /// The columns to read, from the first line.

@@ -7,6 +7,10 @@ use robust_ot::Result;
 
 use super::label_file::LabelFile;
 use super::line_error;
+use super::room::Room;
+
+/// Bytes that a distinct tag takes besides three copies of its name: its places in two tables and in a list.
+const TAG: usize = 240;
 
 /// Rows of tags, as they are read.
 #[derive(Debug, Default)]
@@ -31,6 +35,7 @@ impl Tags {
         &mut self,
         line: usize,
         tags: impl Iterator<Item = &'a str>,
+        room: &mut Room,
     ) -> std::result::Result<(), String> {
         let mut row = Vec::new();
         for tag in tags.map(str::trim) {
@@ -42,15 +47,15 @@ impl Tags {
                     return Err(format!("a label must occur only once in a line, but '{tag}' is repeated"));
                 }
                 self.distinct[place].last_row = self.rows.len();
-                row.push(place);
+                room.push(&mut row, place)?;
             } else {
-                row.push(self.distinct.len());
+                room.take(TAG + 3 * tag.len())?;
+                room.push(&mut row, self.distinct.len())?;
                 self.places.insert(tag.to_owned(), self.distinct.len());
                 self.distinct.push(Tag { name: tag.to_owned(), first_line: line, last_row: self.rows.len() });
             }
         }
-        self.rows.push(row);
-        Ok(())
+        room.push(&mut self.rows, row)
     }
 
     /// Maps tags to labels: to these names, or to indices if all tags are indices. Without names, other tags become the
@@ -149,7 +154,7 @@ mod tests {
     fn resolve(lines: &[&str], names: Option<&[&str]>) -> Result<LabelFile> {
         let mut tags = Tags::default();
         for (at, line) in lines.iter().enumerate() {
-            tags.push(at + 1, line.split(',')).unwrap();
+            tags.push(at + 1, line.split(','), &mut Room::new()).unwrap();
         }
         let names: Option<Vec<String>> = names.map(|names| names.iter().map(|&name| name.into()).collect());
         tags.resolve(Path::new("t.txt"), names.as_deref())

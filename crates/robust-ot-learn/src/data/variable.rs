@@ -6,6 +6,9 @@ use robust_ot::Result;
 
 use super::format_error;
 
+/// The maximum number of variables that a message lists by name.
+const LISTED: usize = 20;
+
 /// The purpose of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
@@ -41,9 +44,13 @@ pub(super) fn choose(path: &Path, role: Role, all: &[Variable]) -> Result<usize>
     // Names take precedence: if X is not numeric, the only numeric array may be y.
     let chosen = if all.iter().any(named) { only(&named) } else { only(&|v| v.obstacle.is_none()) };
     let Some(at) = chosen else {
-        let list = |names: Vec<String>| if names.is_empty() { "nothing".into() } else { names.join(", ") };
         let wanted = role.names().join(", ");
-        let found = list(all.iter().map(describe).collect());
+        let listed = all.iter().take(LISTED).map(describe).collect::<Vec<_>>().join(", ");
+        let found = match all.len() {
+            0 => "nothing".into(),
+            1..=LISTED => listed,
+            count => format!("{count}: {listed}, …"),
+        };
         let message = format!("must hold one array of numbers, or one named {wanted}, but holds {found}");
         return Err(format_error(path, message));
     };
@@ -94,5 +101,8 @@ mod tests {
         );
         assert!(message(&[("x", None), ("X", None)]).contains("but holds x, X"));
         assert!(message(&[]).contains("but holds nothing"));
+        let many = message(&vec![("name", None); 30_000]);
+        assert!(many.contains("but holds 30000: name, name") && many.ends_with("name, …"), "{many}");
+        assert!(many.len() < 400);
     }
 }

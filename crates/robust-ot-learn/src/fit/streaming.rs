@@ -14,6 +14,7 @@ use super::prior_choice::PriorChoice;
 use super::samples::Samples;
 use super::settings::FitSettings;
 use crate::dataset::Dataset;
+use crate::file_header::Integrity;
 use crate::gradient::Gradient;
 use crate::learner::Learner;
 use crate::model::{About, Model};
@@ -79,11 +80,11 @@ impl StreamingFit {
         self
     }
 
-    /// Continues from the [`StreamingFit::state`] of another fit.
+    /// Continues from the [`StreamingFit::state`] of another fit, and returns how far the state could be checked.
     ///
     /// # Errors
-    /// When the state comes from a fit of another size.
-    pub fn restore(&mut self, state: &[u8]) -> Result<()> {
+    /// When the state comes from a fit of another size, or is damaged.
+    pub fn restore(&mut self, state: &[u8]) -> Result<Integrity> {
         self.learner.restore(state)
     }
 

@@ -9,6 +9,7 @@ use std::sync::Once;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use png::{ColorType, Encoder};
 use robust_ot_learn::data::write_atomic;
 
 pub use self::curves::{Axis, Curve, Curves};
@@ -58,16 +59,26 @@ pub fn svg(drawing: &impl Drawing) -> Result<String, Failure> {
     Ok(text)
 }
 
+/// Renders a drawing as PNG.
+fn png(drawing: &impl Drawing) -> Result<Vec<u8>, Failure> {
+    let (width, height) = drawing.size();
+    let mut pixels = vec![0; 3 * width as usize * height as usize];
+    on_white(&BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area(), drawing)
+        .map_err(|error| Failure::Other(format!("a picture: {error}")))?;
+    let mut whole = Vec::new();
+    let mut encoder = Encoder::new(&mut whole, width, height);
+    encoder.set_color(ColorType::Rgb);
+    let written = encoder.write_header().and_then(|mut picture| picture.write_image_data(&pixels));
+    written.map_err(|error| Failure::Other(format!("a picture: {error}")))?;
+    Ok(whole)
+}
+
 /// Saves a drawing to a file: PNG if the path ends in .png, SVG otherwise.
 pub fn save(drawing: &impl Drawing, path: &Path) -> Result<(), Failure> {
     register_font();
     if path.extension().is_some_and(|ending| ending == "png") {
-        // Drawn to a temporary file and renamed, so that the picture is either complete or absent.
-        let part = path.with_extension("part.png");
-        let fail = |error: &dyn std::fmt::Display| Failure::Other(format!("{}: {error}", path.display()));
-        on_white(&BitMapBackend::new(&part, drawing.size()).into_drawing_area(), drawing)
-            .map_err(|error| fail(&error))?;
-        return std::fs::rename(&part, path).map_err(|error| fail(&error));
+        let picture = png(drawing)?;
+        return write_atomic(path, |out| out.write_all(&picture)).map_err(write_failure);
     }
     let text = svg(drawing)?;
     write_atomic(path, |out| out.write_all(text.as_bytes())).map_err(write_failure)
