@@ -92,7 +92,7 @@ impl Train {
         note.iter().for_each(|note| say!("rot: note: {note}"));
         say_unseen(&samples, method);
         let Fitted { mut model, history, notes } = match method {
-            Method::FullBatch => self.fitted_at_once(&settings, samples, interrupt, progress)?,
+            Method::FullBatch => fitted_at_once(&settings, samples, interrupt, progress)?,
             Method::Stochastic => self.fitted(&FitRun::new(&settings, samples)?, interrupt, progress)?,
         };
         notes.iter().for_each(|note| say!("rot: note: {note}"));
@@ -143,19 +143,6 @@ impl Train {
             settings.check()?;
         }
         Ok(settings)
-    }
-
-    /// Chooses on held-out rows and minimizes over all rows.
-    fn fitted_at_once(
-        &self,
-        settings: &FitSettings,
-        samples: Samples,
-        interrupt: &Interrupt,
-        progress: &mut TrainingProgress,
-    ) -> Result<Fitted, Failure> {
-        let fit = FullFit::new(settings, samples)?;
-        let fitted = rayon::scope(|_| fit.run(interrupt, &mut |event| progress.event(&event)))?;
-        fitted.ok_or_else(|| Failure::Interrupted("interrupted; nothing was saved".into()))
     }
 
     /// Trains on the chosen device, with a checkpoint after every epoch.
@@ -270,6 +257,18 @@ impl Train {
         }
         Ok(())
     }
+}
+
+/// Chooses on held-out rows and minimizes over all rows.
+fn fitted_at_once(
+    settings: &FitSettings,
+    samples: Samples,
+    interrupt: &Interrupt,
+    progress: &mut TrainingProgress,
+) -> Result<Fitted, Failure> {
+    let fit = FullFit::new(settings, samples)?;
+    let fitted = rayon::scope(|_| fit.run(interrupt, &mut |event| progress.event(&event)))?;
+    fitted.ok_or_else(|| Failure::Interrupted("interrupted; nothing was saved".into()))
 }
 
 /// The median time of an epoch, in seconds.
