@@ -1,5 +1,5 @@
 # On a fresh machine with Rust and Python: make demo, make test.
-.PHONY: api bench bench-capacity bench-cuda bench-learning bench-python check-targets demo docs docs-rust fuzz gallery install \
+.PHONY: api bench bench-capacity bench-cuda bench-learning bench-python check-targets compare-learning demo docs docs-rust fuzz gallery install \
 	lint lint-python lint-rust man package release site soak test test-browser test-cuda test-python test-rust wheel
 
 VENV := .venv
@@ -77,6 +77,11 @@ bench:
 bench-learning:
 	python3 benchmarks/learning.py
 
+# Scores rot train and tuned baselines on real data, make compare-learning DATA=FOLDER; continues where out/learning.jsonl ends.
+compare-learning: $(VENV)/ready
+	cargo build --release --locked --package rot-cli
+	$(PYTHON) experiments/learning.py $(DATA) --rot target/release/rot
+
 # Compares the Python package with POT; writes the last section of benchmarks/RESULTS.md.
 bench-python: wheel
 	$(PYTHON) benchmarks/python.py
@@ -100,8 +105,8 @@ lint-rust:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 lint-python: $(VENV)/ready
-	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py
-	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py
+	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py
+	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py
 	$(VENV)/bin/mypy
 
 docs: site docs-rust

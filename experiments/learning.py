@@ -5,9 +5,9 @@ labels are hidden, of which each seed draws others. Every method of a seed has t
 the limit; what takes longer is recorded as over time. OMP_NUM_THREADS and RAYON_NUM_THREADS limit threads. The limit is one of
 the clock: on a busy machine, raise it and look at the seconds of the processors.
 
-Run: cargo build --release, then python3 experiments/learning.py DATA [--only slashdot,chess,…] [--seeds N] [--out FILE.jsonl]
-DATA contains the folders animals, bibtex, chess, corel5k, delicious, flickr8k, mnist, slashdot and labels. Every result is a
-line of FILE.jsonl, and a second run continues there: failures, and what was over time under a lower limit, are tried again.
+Run: make compare-learning DATA=FOLDER, or python3 experiments/learning.py FOLDER [--only slashdot,chess,…] [--seeds N]
+FOLDER contains animals, bibtex, chess, corel5k, delicious, flickr8k, mnist, slashdot and labels. Every result is a line of
+--out, and a second run continues there: failures, and what was over time under a lower limit, are tried again.
 Needs numpy, scipy and scikit-learn.
 """
 
@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,11 +27,10 @@ from pathlib import Path
 
 import numpy as np
 from learning_baselines import methods, scores_by
-from learning_scores import scores_of
+from learning_scores import restricted, scores_of
 from learning_sets import SETS, Task, draw, load, write
 from learning_tables import tables
 
-ROT = Path(__file__).parents[1] / "target" / "release" / "rot"
 # Options of rot train with label vectors or without.
 OURS = {
     "rot train": (True, []),
@@ -39,7 +39,7 @@ OURS = {
 }
 
 
-def rot(command: Path, task: Task, folder: Path, files: tuple[list[str], Path], method: str) -> tuple[np.ndarray, dict]:
+def rot(command: str, task: Task, folder: Path, files: tuple[list[str], Path], method: str) -> tuple[np.ndarray, dict]:
     """Trains and predicts with the command. Returns the probabilities of the test rows, and what it chose."""
     train, test = files
     with_vectors, options = OURS[method]
@@ -90,7 +90,7 @@ def timed(work, limit: float) -> dict:
     return found | {"cpu_seconds": used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime}
 
 
-def run(task: Task, method: str, command: Path, folder: Path, files, limit: float) -> dict:
+def run(task: Task, method: str, command: str, folder: Path, files, limit: float) -> dict:
     """One model of one task: its scores in every part of the test rows."""
     if method in OURS:
         found = timed(lambda: rot(command, task, folder, files, method), limit)
@@ -103,7 +103,7 @@ def run(task: Task, method: str, command: Path, folder: Path, files, limit: floa
         found["scores"] = {
             f"{part}{name}": value
             for part, (rows, labels) in task.parts.items()
-            for name, value in scores_of(scores[np.ix_(rows, labels)], task.test_y[np.ix_(rows, labels)]).items()
+            for name, value in scores_of(restricted(scores, rows, labels), task.test_y[np.ix_(rows, labels)]).items()
         }
     return found
 
@@ -115,19 +115,22 @@ def settled(line: dict | None, limit: float) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--rot", type=Path, default=ROT)
+    parser.add_argument("data", type=Path, metavar="FOLDER")
+    parser.add_argument("--rot", default="rot", metavar="COMMAND", help="default: %(default)s")
     parser.add_argument("--only", default=",".join(SETS), metavar="SETS", help="default: %(default)s")
     parser.add_argument("--seeds", type=int, default=5, metavar="N")
     parser.add_argument("--limit", type=float, default=60, metavar="SECONDS", help="for one model, default: %(default)s")
-    parser.add_argument("--out", type=Path, default=Path("learning.jsonl"), metavar="FILE.jsonl")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/learning.jsonl"), metavar="FILE.jsonl", help="default: %(default)s"
+    )
     chosen = parser.parse_args()
     names = chosen.only.split(",")
     unknown = sorted(set(names) - set(SETS))
     if unknown:
         parser.error(f"--only must name sets among {', '.join(SETS)}, but has {', '.join(unknown)}")
-    if chosen.rot.parent != Path() and not chosen.rot.exists():
+    if shutil.which(chosen.rot) is None:
         parser.error(f"--rot must name the command, but there is no {chosen.rot}")
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
     lines = chosen.out.read_text().splitlines() if chosen.out.exists() else []
     results = {(line["set"], line["seed"], line["method"]): line for line in map(json.loads, lines)}
     for name in names:

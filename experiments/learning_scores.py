@@ -26,6 +26,19 @@ def of_labels(scores: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.nda
     return np.where(counted, auc, np.nan), np.where(counted, average, np.nan)
 
 
+def restricted(scores: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The scores of a part. If only rows are kept that have one of the labels, probabilities become those given these labels.
+
+    A softmax shares its probability with the other labels, so that without this the AUC of a label, which compares rows,
+    would follow what these have.
+    """
+    part = scores[np.ix_(rows, labels)]
+    if rows.all() or scores.min() < 0 or not np.allclose(scores.sum(axis=1), 1, atol=1e-6):
+        return part
+    total = part.sum(axis=1, keepdims=True)
+    return np.divide(part, total, out=np.full(part.shape, 1 / len(labels)), where=total > 0)
+
+
 def scores_of(scores: np.ndarray, truth: np.ndarray) -> dict[str, float]:
     """The means over the labels that have both positives and negatives; precision at 1 over the rows that have a label."""
     if not np.isfinite(scores).all():

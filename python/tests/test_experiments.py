@@ -43,6 +43,18 @@ def test_scores_are_those_of_scikit_learn(rng):
     assert scores_of(best, truth)["p1"] == 1
 
 
+def test_probabilities_among_some_labels_are_given_these(rng):
+    from learning_scores import restricted
+
+    logits = rng.normal(size=(6, 5))
+    softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    some, labels = np.arange(6) < 4, np.array([1, 3])
+    alone = np.exp(logits[:4][:, labels])
+    np.testing.assert_allclose(restricted(softmax, some, labels), alone / alone.sum(axis=1, keepdims=True))
+    np.testing.assert_array_equal(restricted(softmax, np.ones(6, bool), labels), softmax[:, labels])
+    np.testing.assert_array_equal(restricted(logits, some, labels), logits[:4][:, labels])
+
+
 def test_rows_are_held_out_as_evenly_as_labels_allow(rng):
     from learning_tuning import splits
 

@@ -18,8 +18,8 @@ const PRIORS: [(&str, &str); 4] = [
 #[command(next_help_heading = "Prior on the weights")]
 pub struct PriorOptions {
     /// What defines which labels share weights, with the optimizer lbfgs [default: chosen on held-out rows]
-    #[arg(long = "label-prior", value_parser = named::<PriorGeometry>(&PRIORS))]
-    prior: Option<PriorGeometry>,
+    #[arg(long, value_parser = named::<PriorGeometry>(&PRIORS))]
+    label_prior: Option<PriorGeometry>,
     /// τ: up to which cost labels share weights [default: chosen among 0.25, 0.5 and 1]
     #[arg(long, value_name = "TAU", allow_negative_numbers = true)]
     prior_temperature: Option<f64>,
@@ -47,7 +47,7 @@ impl PriorOptions {
     /// The library value.
     pub fn read(&self) -> PriorChoice {
         PriorChoice {
-            geometry: self.prior,
+            geometry: self.label_prior,
             temperature: self.prior_temperature,
             free: self.prior_free,
             l2: self.l2.0,
