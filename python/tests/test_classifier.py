@@ -14,6 +14,7 @@ from robust_ot import RobustOTClassifier, score
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -464,3 +465,98 @@ def test_a_loaded_model_can_be_fitted_to_other_classes(digits, tmp_path):
     assert few.coef_.shape[0] == 3
     RobustOTClassifier(epochs=1, grouping=[0, 1] * 5).fit(X, y).save(tmp_path / "model.safetensors")
     assert RobustOTClassifier.load(tmp_path / "model.safetensors").grouping.tolist() == [0, 1] * 5
+
+
+def _families(rows: int = 300, seed: int = 3):
+    """Rows of six classes in two families, and vectors that say so; the last class has no row."""
+    rng = np.random.default_rng(seed)
+    centers = rng.normal(size=(6, 12)) + 2 * np.repeat(rng.normal(size=(2, 12)), 3, axis=0)
+    y = rng.integers(5, size=rows)
+    X = centers[y] + 2 * rng.normal(size=(rows, 12))
+    vectors = np.repeat(np.eye(2, 4), 3, axis=0) + 0.1 * rng.normal(size=(6, 4))
+    return X, y, {str(label): vectors[label] for label in range(6)}
+
+
+def test_everything_is_chosen_on_held_out_rows_and_what_is_given_is_kept():
+    X, y, vectors = _families()
+    model = RobustOTClassifier(label_vectors=vectors).fit(X, y)
+    best = max(model.tried_, key=lambda tried: tried["auc"] + tried["map"] + tried["precision_at_1"])
+    about = json.loads(model._model.about)
+    assert (best["loss"], best["prior"], best["l2"]) == (about["loss"], about["prior"], about["l2"])
+    assert {tried["loss"] for tried in model.tried_} == {"ce", "bce", "square"}
+    assert {tried["prior"]["geometry"] for tried in model.tried_} == {"none", "names", "rows", "both"}
+    fixed = RobustOTClassifier("bce", label_vectors=vectors, label_prior="rows", l2=2.0, row_length=None).fit(X, y)
+    about = json.loads(fixed._model.about)
+    assert (about["loss"], about["l2"], about["prior"]["geometry"]) == ("bce", 2.0, "rows")
+    assert all(tried["row_length"] is None for tried in fixed.tried_)
+
+
+def test_ridge_is_that_of_scikit_learn():
+    X, y, _ = _families()
+    model = RobustOTClassifier("square", label_prior="none", l2=3.0, row_length=None, validation=0).fit(X, y)
+    ridge = Ridge(alpha=3.0).fit(X, np.eye(5)[y])
+    np.testing.assert_allclose(model.coef_, ridge.coef_, atol=1e-5)
+    np.testing.assert_allclose(model.intercept_, ridge.intercept_, atol=1e-5)
+
+
+@pytest.mark.parametrize(("loss", "penalty"), [("ce", 5.0), ("bce", 0.7)])
+def test_plain_l2_is_that_of_scikit_learn(loss, penalty):
+    X, y, _ = _families()
+    model = RobustOTClassifier(loss, label_prior="none", l2=penalty, row_length=None, validation=0).fit(X, y)
+    logistic = LogisticRegression(C=1 / penalty, tol=1e-8, max_iter=10_000)
+    if loss == "ce":
+        expected = logistic.fit(X, y).coef_
+    else:
+        expected = np.stack([logistic.fit(X, y == label).coef_[0] for label in range(5)])
+    # A softmax is the same for all weights that differ by the same vector; the penalty makes their mean zero.
+    np.testing.assert_allclose(model.coef_, expected, atol=2e-3 * np.abs(expected).max())
+
+
+def test_classes_without_rows_are_added_with_the_weights_of_classes_like_them(tmp_path):
+    X, y, vectors = _families()
+    known = {name: vector for name, vector in vectors.items() if name != "5"}
+    model = RobustOTClassifier("ce", label_vectors=known, label_prior="names").fit(X, y)
+    before = model.coef_.copy()
+    model.extend([5], {"5": vectors["5"]})
+    assert model.classes_.tolist() == [0, 1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(model.coef_[:5], before)
+    # Classes 3 and 4 are of its family, 0 to 2 of the other.
+    own = [np.dot(model.coef_[5], model.coef_[label]) for label in range(5)]
+    assert min(own[3:]) > max(own[:3])
+    assert set(model.predict(X)) <= set(range(6))
+    model.save(tmp_path / "more.safetensors")
+    again = RobustOTClassifier.load(tmp_path / "more.safetensors")
+    assert again.get_params()["label_prior"] == "names"
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ValueError, match="must be a list of kind 'i'"):
+        model.extend(["five"], {"five": vectors["5"]})
+    with pytest.raises(ValueError, match="5"):
+        model.extend([5], {"5": vectors["5"]})
+    with pytest.raises(ValueError, match="must have vectors of its label names"):
+        RobustOTClassifier().fit(X, y).extend([5], {"5": vectors["5"]})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"l2": 0.0}, "l2 must be positive and finite, but is 0"),
+        ({"prior_free": -1.0}, "prior_free must be finite and not negative"),
+        ({"label_prior": "near"}, "label_prior must be none, names, rows or both, but is near"),
+        ({"label_prior": "names"}, "label_prior must be none or rows without label vectors"),
+        ({"optimizer": "lbfgs", "epochs": 3}, "epochs must go with the optimizer adam or sgd"),
+        ({"optimizer": "adam", "l2": 1.0}, "l2 must go with the optimizer lbfgs"),
+        ({"optimizer": "adam", "loss": "square"}, "loss must be another than square"),
+    ],
+)
+def test_parameters_of_the_other_method_are_refused(parameters, message):
+    X, y, _ = _families(60)
+    with pytest.raises(ValueError, match=message):
+        RobustOTClassifier(**parameters).fit(X, y)
+
+
+def test_rows_that_arrive_in_parts_have_no_prior():
+    X, y, _ = _families(60)
+    with pytest.raises(ValueError, match="where rows arrive in parts"):
+        RobustOTClassifier(l2=1.0).partial_fit(X, y, classes=np.arange(5))
+    with pytest.raises(ValueError, match="optimizer must be adam or sgd"):
+        RobustOTClassifier(optimizer="lbfgs").partial_fit(X, y, classes=np.arange(5))

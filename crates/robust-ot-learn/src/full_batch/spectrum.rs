@@ -42,9 +42,10 @@ impl Spectrum {
         })
     }
 
-    /// The mean of Λ, the scale of the moments.
+    /// The mean of Λ, the scale of the moments; 1 where all features are constant.
     pub(crate) fn scale(&self) -> f64 {
-        self.values.iter().sum::<f64>() / self.values.len().max(1) as f64
+        let mean = self.values.iter().sum::<f64>() / self.values.len().max(1) as f64;
+        if mean > 0.0 { mean } else { 1.0 }
     }
 }
 

@@ -135,7 +135,7 @@ impl<'a> Bench<'a> {
     /// The scale of λ for a base: the mean curvature of the loss of all rows.
     pub(super) fn unit(&self, base: Base) -> f64 {
         let Fold { train, spectrum, .. } = &self.folds[0];
-        let moments = spectrum.scale().max(f64::MIN_POSITIVE);
+        let moments = spectrum.scale();
         if base.objective.is_square() {
             return moments;
         }
