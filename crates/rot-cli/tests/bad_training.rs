@@ -94,7 +94,7 @@ fn claims_that_memory_cannot_meet() {
     refused(&s, "train --train-x wide.svm --loss ce", &["4294967295 features", "memory"]);
     refused(&s, "train --train-x many.svm --loss ce", &["labels must be below", "4294967290"]);
     refused(&s, "train --train-x head.txt --loss ce", &["labels must be below"]);
-    refused(&s, "train --train-x apart.svm", &["--label-vectors", "300001"]);
+    refused(&s, "train --train-x apart.svm --loss mix", &["--label-vectors", "300001"]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn options_out_of_range() {
         ("--batch 0", vec!["--batch", "at least 1"]),
         ("--epochs 0", vec!["--epochs", "at least 1"]),
         ("--weight-decay -1", vec!["--weight-decay", "-1"]),
-        ("--optimizer newton", vec!["--optimizer", "sgd or adam", "newton"]),
+        ("--optimizer newton", vec!["--optimizer", "lbfgs, adam or sgd", "newton"]),
         ("--momentum 0.9", vec!["--momentum", "sgd"]),
         ("--optimizer sgd --momentum 1", vec!["--momentum", "less than 1"]),
         ("--schedule step", vec!["--schedule", "constant, linear or cosine", "step"]),
