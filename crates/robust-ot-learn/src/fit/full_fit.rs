@@ -3,49 +3,37 @@
 use std::time::Instant;
 
 use ndarray::{Array2, Axis};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
-use robust_ot::loss::Targets;
 use robust_ot::solve::Interrupt;
 use robust_ot::{Error, Result};
 
+use super::hidden_labels::extension_of;
+use super::label_subset::{only, rows_per_label};
 use super::loss_choice::LossName;
 use super::method::{decomposition_of, full_batch_bytes, work_of};
 use super::objective::FitObjective;
+use super::penalized::{Penalized, calibrate};
 use super::preparation::Preparation;
 use super::run::{Fitted, zero_rows_note};
 use super::samples::Samples;
 use super::settings::FitSettings;
 use crate::dataset::Dataset;
 use crate::extension::{Extension, extended};
-use crate::full_batch::{Linear, Minimum, Penalty, Spectrum, Stop, Whitened};
-use crate::label_kernel::{LabelKernel, Prior, PriorGeometry, centered};
+use crate::full_batch::{Linear, Minimum, Spectrum, Stop};
+use crate::label_kernel::{PriorGeometry, centered};
 use crate::memory::Memory;
 use crate::model::{About, Model};
-use crate::objective::{Objective, Output};
+use crate::objective::Objective;
 use crate::preprocessing::Preprocessing;
-use crate::score::rank;
-use crate::selection::{
-    Calibration, Chosen, Options, RowsOfLabels, Search, Split, Tried, counts, kernel_of, offset_of,
-};
+use crate::selection::{Chosen, Options, Search, Split, Tried, counts};
 use crate::threshold::answer_threshold;
 use crate::trainer::Epoch;
 
 /// Where the final minimization stops.
 const FINE: Stop = Stop { evaluations: 400, tolerance: 1e-7 };
-/// Where a minimization stops whose labels are only hidden to calibrate the others.
-const ROUGH: Stop = Stop { evaluations: 40, tolerance: 1e-5 };
-/// One label in this many is hidden to calibrate labels without rows.
-const HIDDEN: usize = 5;
-/// With fewer seen labels than this, none are hidden.
-const FEWEST_LABELS: usize = 10;
-/// The rows on which hidden labels are compared.
-const HIDDEN_ROWS: usize = 2000;
+/// The most labels that a note lists by name.
+const LISTED: usize = 20;
 /// With fewer rows per label than this, the defaults are better than what so few rows choose.
 const FEWEST_ROWS: f64 = 8.0;
-/// The temperatures and free parts that are tried on hidden labels.
-const KERNELS: [(f64, f64); 6] = [(0.25, 0.1), (0.25, 0.3), (0.5, 0.3), (0.5, 1.0), (1.0, 0.3), (1.0, 1.0)];
 
 /// What happens during a fit.
 #[derive(Debug)]
@@ -117,9 +105,9 @@ impl FullFit {
             .enumerate()
             .filter_map(|(label, count)| (count > 0).then_some(label))
             .collect();
-        let (train, _) = only(&samples.train, &seen)?;
+        let train = only(&samples.train, &seen)?;
         let validation = match &samples.validation {
-            Some(rows) => Some(only(rows, &seen)?.0),
+            Some(rows) => Some(only(rows, &seen)?),
             None => None,
         };
         Ok(Self { settings: settings.clone(), samples, seen, train, validation, notes: Vec::new() })
@@ -144,22 +132,21 @@ impl FullFit {
         let start = Instant::now();
         let mut history: Vec<Epoch> = Vec::new();
         let rows = scaled.0.rows() as f64;
-        let found = minimize(
-            &scaled.0,
+        let problem = Penalized {
+            rows: &scaled.0,
             objective,
-            (prior, l2),
-            names.as_ref(),
-            self.with_bias(),
-            FINE,
-            interrupt,
-            |iteration, value| {
-                let (loss, before) = (value / rows, history.iter().map(|epoch| epoch.seconds).sum::<f64>());
-                let seconds = start.elapsed().as_secs_f64() - before;
-                let epoch = Epoch { epoch: iteration, loss, seconds, validation_auc: None };
-                tell(FitEvent::Iteration(&epoch));
-                history.push(epoch);
-            },
-        )?;
+            prior,
+            l2,
+            names: names.as_ref(),
+            with_bias: self.with_bias(),
+        };
+        let found = problem.minimize(FINE, interrupt, |iteration, value| {
+            let (loss, before) = (value / rows, history.iter().map(|epoch| epoch.seconds).sum::<f64>());
+            let seconds = start.elapsed().as_secs_f64() - before;
+            let epoch = Epoch { epoch: iteration, loss, seconds, validation_auc: None };
+            tell(FitEvent::Iteration(&epoch));
+            history.push(epoch);
+        })?;
         let Some((mut linear, minimum)) = found else { return Ok(None) };
         if !minimum.converged {
             let Minimum { gap, iterations, .. } = minimum;
@@ -167,14 +154,15 @@ impl FullFit {
         }
         chosen.calibration.iter().for_each(|calibration| calibrate(&mut linear, *calibration));
         let extension = match &vectors {
-            Some(vectors) => self.extension(&scaled.0, vectors, objective, (&chosen, &linear), interrupt)?,
             None => None,
+            Some(vectors) => {
+                let vectors = vectors.select(Axis(0), &self.seen);
+                let found = extension_of(problem, &vectors, &chosen, &linear, self.settings.seed, interrupt)?;
+                let Some(found) = found else { return Ok(None) };
+                Some(found)
+            }
         };
-        if interrupt.is_raised() {
-            return Ok(None);
-        }
-        let model = self.model(linear, (*name, objective), &chosen, tried, extension, &scaled)?;
-        let mut model = model;
+        let mut model = self.model(linear, (*name, objective), &chosen, tried, extension, &scaled)?;
         model.about.epochs = history.len();
         model.about.gap = Some(minimum.gap);
         Ok(Some(Fitted { model, history, notes: self.notes }))
@@ -272,80 +260,6 @@ impl FullFit {
         Ok((scaled, preprocessing))
     }
 
-    /// Hides labels that have rows, and fits the weights, the factor and the offset of labels that have none.
-    fn extension(
-        &self,
-        scaled: &Dataset,
-        vectors: &Array2<f64>,
-        objective: &Objective,
-        (chosen, linear): (&Chosen, &Linear),
-        interrupt: &Interrupt,
-    ) -> Result<Option<Extension>> {
-        let vectors = vectors.select(Axis(0), &self.seen);
-        let known = |label: &usize| vectors.row(*label).iter().any(|x| *x != 0.0);
-        let mut order: Vec<usize> = (0..self.seen.len()).filter(known).collect();
-        let own = chosen.prior;
-        // New labels are on average as likely as those with rows.
-        let offset = mean(&linear.bias);
-        let plain = Extension { temperature: own.temperature, free: own.free, offset, auc: None };
-        if order.len() < FEWEST_LABELS {
-            return Ok(Some(plain));
-        }
-        order.shuffle(&mut ChaCha8Rng::seed_from_u64(self.settings.seed));
-        let (mut hidden, mut kept) =
-            (order[..order.len() / HIDDEN].to_vec(), order[order.len() / HIDDEN..].to_vec());
-        kept.extend((0..self.seen.len()).filter(|label| !known(label)));
-        hidden.sort_unstable();
-        kept.sort_unstable();
-        let Ok((rest, _)) = only(scaled, &kept) else { return Ok(Some(plain)) };
-        let small = objective_of(objective, kept.len());
-        let of_kept = vectors.select(Axis(0), &kept);
-        let names = centered(&of_kept, &(0..kept.len()).collect::<Vec<_>>());
-        let found = minimize(
-            &rest,
-            &small,
-            (own, chosen.l2),
-            Some(&names),
-            self.with_bias(),
-            ROUGH,
-            interrupt,
-            |_, _| (),
-        )?;
-        let Some((mut rest, _)) = found else { return Ok(None) };
-        chosen.calibration.iter().for_each(|calibration| calibrate(&mut rest, *calibration));
-        let Linear { weights, bias } = rest;
-        let count = scaled.rows().min(HIDDEN_ROWS);
-        let rows: Vec<usize> = (0..count).map(|at| at * scaled.rows() / count).collect();
-        let compared = with_rest(&scaled.select(&rows), &hidden)?;
-        let all = ndarray::concatenate![Axis(0), of_kept, vectors.select(Axis(0), &hidden)];
-        let places: Vec<usize> = (0..kept.len()).collect();
-        let new: Vec<usize> = (kept.len()..all.nrows()).collect();
-        let mut best: Option<(f64, Extension, Array2<f64>)> = None;
-        let kernels = if own.geometry == PriorGeometry::Names {
-            vec![(own.temperature, own.free)]
-        } else {
-            KERNELS.to_vec()
-        };
-        for (temperature, free) in kernels {
-            let tried = Extension { temperature, free, ..plain };
-            let (weights, bias) = extended(&weights, Some(&bias), &all, (&places, &new), tried)?;
-            let logits =
-                crate::linear::logits(compared.features(), weights.view(), Some(&bias)).mapv(f64::from);
-            let auc = auc_without_rest(&logits, compared.targets())?;
-            if best.as_ref().is_none_or(|best| auc > best.0) {
-                best = Some((auc, tried, logits));
-            }
-        }
-        let Some((auc, extension, logits)) = best else { return Ok(Some(plain)) };
-        let auc = auc.is_finite().then_some(auc);
-        // A softmax has no odds of single labels.
-        let offset = match objective.output() {
-            Output::Sigmoid => offset_of(logits.view(), compared.targets()),
-            Output::Softmax => plain.offset,
-        };
-        Ok(Some(Extension { offset, auc, ..extension }))
-    }
-
     /// The model of all labels.
     fn model(
         &mut self,
@@ -358,43 +272,53 @@ impl FullFit {
     ) -> Result<Model> {
         let Samples { label_names, label_vectors, dropped_labels, first_index, .. } = &self.samples;
         let labels = label_names.len();
+        let with_bias = self.with_bias() || chosen.calibration.is_some();
+        let of_seen = self.seen.iter().map(|&label| label_names[label].clone()).collect();
+        let of_seen =
+            Model::new(weights.clone(), with_bias.then(|| bias.clone()), objective.output(), of_seen)?;
+        let threshold = answer_threshold(&of_seen, scaled)?;
         let mut whole = Array2::zeros((weights.nrows(), labels));
-        let mut offsets = vec![0.0; labels];
+        // A label without rows is as unlikely as the least likely of the others, unless its name says more.
+        let least = bias.iter().copied().fold(f32::INFINITY, f32::min);
+        let mut offsets = vec![least; labels];
         for (place, &label) in self.seen.iter().enumerate() {
             whole.column_mut(label).assign(&weights.column(place));
             offsets[label] = bias[place];
         }
-        let unseen: Vec<usize> =
-            (0..labels).filter(|label| self.seen.binary_search(label).is_err()).collect();
-        if !unseen.is_empty() {
-            if let (Some(vectors), Some(extension)) = (label_vectors, extension) {
-                let (of_unseen, bias) =
-                    extended(&whole, Some(&offsets), vectors, (&self.seen, &unseen), extension)?;
-                for (place, &label) in unseen.iter().enumerate() {
-                    whole.column_mut(label).assign(&of_unseen.column(place));
-                    offsets[label] = bias[place];
-                }
-            } else {
-                let least = bias.iter().copied().fold(f32::INFINITY, f32::min);
-                unseen.iter().for_each(|&label| offsets[label] = least);
+        let unseen = (0..labels).filter(|label| self.seen.binary_search(label).is_err());
+        let has_vector = |label: &usize| {
+            label_vectors.as_ref().is_some_and(|vectors| vectors.row(*label).iter().any(|x| *x != 0.0))
+        };
+        let (named, unnamed): (Vec<usize>, Vec<usize>) = unseen.partition(has_vector);
+        if let (Some(vectors), Some(extension), false) = (label_vectors, extension, named.is_empty()) {
+            let (of_named, bias) =
+                extended(&whole, Some(&offsets), vectors, (&self.seen, &named), extension)?;
+            for (place, &label) in named.iter().enumerate() {
+                whole.column_mut(label).assign(&of_named.column(place));
+                offsets[label] = bias[place];
             }
         }
-        let bias = (self.with_bias() || chosen.calibration.is_some()).then_some(offsets);
-        let mut model = Model::new(whole, bias, objective.output(), label_names.clone())?;
+        if !unnamed.is_empty() {
+            let names: Vec<&str> =
+                unnamed.iter().take(LISTED).map(|&label| label_names[label].as_str()).collect();
+            let more = if unnamed.len() > LISTED { ", …" } else { "" };
+            let (count, names) = (unnamed.len(), names.join(", "));
+            self.notes.push(format!(
+                "{count} labels have neither a row nor a vector and cannot be predicted: {names}{more}"
+            ));
+        }
+        let mut model =
+            Model::new(whole, with_bias.then_some(offsets), objective.output(), label_names.clone())?;
         let loss: LossName = name.parse()?;
         let FitObjective { about, geometry, .. } = self.objective(loss)?;
-        if unseen.is_empty() {
-            let threshold = answer_threshold(&model, scaled)?;
-            model.about.threshold = threshold;
-        }
         let mut label_rows = vec![0; labels];
         let found = counts(self.train.targets());
         self.seen.iter().zip(found).for_each(|(&label, count)| label_rows[label] = count);
         model.preprocessing = preprocessing.clone();
         model.label_vectors.clone_from(label_vectors);
-        model.geometry = geometry.filter(|_| unseen.is_empty());
+        model.geometry = geometry.filter(|_| self.seen.len() == labels);
         model.about = About {
-            threshold: model.about.threshold,
+            threshold,
             prior: Some(chosen.prior),
             l2: Some(chosen.l2),
             calibration: chosen.calibration,
@@ -407,86 +331,5 @@ impl FullFit {
             ..about
         };
         Ok(model)
-    }
-}
-
-/// The mean number of rows of a label.
-fn rows_per_label(data: &Dataset) -> f64 {
-    let pairs: usize = counts(data.targets()).into_iter().sum();
-    pairs as f64 / data.targets().labels() as f64
-}
-
-fn mean(numbers: &[f32]) -> f64 {
-    numbers.iter().map(|x| f64::from(*x)).sum::<f64>() / numbers.len().max(1) as f64
-}
-
-/// Makes the logits z those of calibrated odds, a z + b.
-fn calibrate(linear: &mut Linear, Calibration { slope, offset }: Calibration) {
-    linear.weights.mapv_inplace(|w| (f64::from(w) * slope) as f32);
-    linear.bias.iter_mut().for_each(|b| *b = (f64::from(*b) * slope + offset) as f32);
-}
-
-/// Minimizes the penalized loss of all rows, from zero.
-#[expect(clippy::too_many_arguments, reason = "two callers in this file, with different rows and labels")]
-fn minimize(
-    scaled: &Dataset,
-    objective: &Objective,
-    (prior, l2): (Prior, f64),
-    names: Option<&Array2<f64>>,
-    with_bias: bool,
-    stop: Stop,
-    interrupt: &Interrupt,
-    mut progress: impl FnMut(usize, f64),
-) -> Result<Option<(Linear, Minimum)>> {
-    let spectrum = Spectrum::of(scaled.features(), with_bias)?;
-    let kernel: LabelKernel = match prior.geometry {
-        PriorGeometry::None => LabelKernel::independent(objective.labels()),
-        geometry => kernel_of(geometry, prior.temperature, names, &RowsOfLabels::of(scaled)?)?,
-    };
-    let penalty = Penalty { kernel: &kernel, free: prior.free, l2 };
-    let problem = Whitened::new(scaled, objective, &spectrum, penalty, with_bias);
-    problem.minimize(None, stop, interrupt, |iteration, value, _| progress(iteration, value))
-}
-
-/// The rows that have one of these labels, with these labels alone, and the places of the rows.
-fn only(data: &Dataset, labels: &[usize]) -> Result<(Dataset, Vec<usize>)> {
-    let targets = data.targets();
-    let mut places = vec![None; targets.labels()];
-    labels.iter().enumerate().for_each(|(place, &label)| places[label] = Some(place));
-    let of = |row: usize| targets.row(row).iter().filter_map(|&label| places[label]).collect::<Vec<_>>();
-    let rows: Vec<usize> = (0..data.rows()).filter(|&row| !of(row).is_empty()).collect();
-    let kept = Targets::new(labels.len(), rows.iter().map(|&row| of(row)))?;
-    let features =
-        if rows.len() == data.rows() { data.features().clone() } else { data.features().select(&rows) };
-    Ok((Dataset::new(features, kept)?, rows))
-}
-
-/// The rows with these labels alone, and with one more label for rows that have none of them.
-fn with_rest(data: &Dataset, labels: &[usize]) -> Result<Dataset> {
-    let rows = (0..data.rows()).map(|row| {
-        let of_row = data.targets().row(row).iter().filter_map(|label| labels.binary_search(label).ok());
-        let of_row: Vec<usize> = of_row.collect();
-        if of_row.is_empty() { vec![labels.len()] } else { of_row }
-    });
-    Dataset::new(data.features().clone(), Targets::new(labels.len() + 1, rows)?)
-}
-
-/// The macro AUC of all labels but the last, which has no logits.
-fn auc_without_rest(logits: &Array2<f64>, truth: &Targets) -> Result<f64> {
-    let padded = ndarray::concatenate![Axis(1), *logits, Array2::zeros((logits.nrows(), 1))];
-    let found = rank(padded.view(), truth)?;
-    let rest = counts(truth)[logits.ncols()];
-    // Equal scores have an AUC of one half.
-    let counted = usize::from((1..truth.rows()).contains(&rest));
-    let others = found.counted - counted;
-    Ok((found.auc * found.counted as f64 - 0.5 * counted as f64) / others as f64)
-}
-
-/// The same base loss for another number of labels, with hard targets.
-fn objective_of(objective: &Objective, labels: usize) -> Objective {
-    match objective.output() {
-        _ if objective.is_square() => Objective::square(labels),
-        Output::Softmax => Objective::cross_entropy(labels),
-        Output::Sigmoid => Objective::binary(labels),
     }
 }

@@ -5,9 +5,12 @@
 
 mod full_fit;
 mod geometry;
+mod hidden_labels;
+mod label_subset;
 mod loss_choice;
 mod method;
 mod objective;
+mod penalized;
 mod preparation;
 mod prior_choice;
 mod protocol;

@@ -1,0 +1,36 @@
+//! Rows with some of their labels.
+
+use robust_ot::Result;
+use robust_ot::loss::Targets;
+
+use crate::dataset::Dataset;
+use crate::selection::counts;
+
+/// The rows that have one of these labels, with these labels alone.
+pub(super) fn only(data: &Dataset, labels: &[usize]) -> Result<Dataset> {
+    let targets = data.targets();
+    let mut places = vec![None; targets.labels()];
+    labels.iter().enumerate().for_each(|(place, &label)| places[label] = Some(place));
+    let of = |row: usize| targets.row(row).iter().filter_map(|&label| places[label]).collect::<Vec<_>>();
+    let rows: Vec<usize> = (0..data.rows()).filter(|&row| !of(row).is_empty()).collect();
+    let kept = Targets::new(labels.len(), rows.iter().map(|&row| of(row)))?;
+    let features =
+        if rows.len() == data.rows() { data.features().clone() } else { data.features().select(&rows) };
+    Dataset::new(features, kept)
+}
+
+/// The rows with these labels alone, and with one more label for rows that have none of them.
+pub(super) fn with_rest(data: &Dataset, labels: &[usize]) -> Result<Dataset> {
+    let rows = (0..data.rows()).map(|row| {
+        let of_row = data.targets().row(row).iter().filter_map(|label| labels.binary_search(label).ok());
+        let of_row: Vec<usize> = of_row.collect();
+        if of_row.is_empty() { vec![labels.len()] } else { of_row }
+    });
+    Dataset::new(data.features().clone(), Targets::new(labels.len() + 1, rows)?)
+}
+
+/// The mean number of rows of a label.
+pub(super) fn rows_per_label(data: &Dataset) -> f64 {
+    let pairs: usize = counts(data.targets()).into_iter().sum();
+    pairs as f64 / data.targets().labels() as f64
+}
