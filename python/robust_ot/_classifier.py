@@ -319,6 +319,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         first = (targets[0][: few + 1], targets[1][: targets[0][few]])
         metric = model.mean_metric(_rows(X[:few]), first)
         self._take(labels, model, history, metric)
+        self._continued: dict[str, Any] = {}
         self._learner: _core.Learner | None = None
         self._learner_state: bytes | None = None
         return self
@@ -349,6 +350,15 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         labels.check(classes)
         X, targets = with_labels(X, labels.targets(y))
         rows, keywords = _rows(X), self._keywords()
+        if not first:
+            # Steps continue with the loss and the row length that a fit over all rows has chosen.
+            about = json.loads(self._model.about)
+            if about.get("l2") is not None:
+                row_length = "none" if self._model.row_length is None else self._model.row_length
+                loss = "bce" if about["loss"] == "square" else about["loss"]
+                self._continued = {"loss": loss, "row_length": row_length}
+            for name, value in getattr(self, "_continued", {}).items():
+                keywords[name] = value if keywords[name] == "auto" else keywords[name]
         # Other parameters than before, a model of fit or load, or a pickle: another learner goes on from there.
         learner: _core.Learner | None = getattr(self, "_learner", None)
         if learner is None or keywords != getattr(self, "_learner_keywords", None):

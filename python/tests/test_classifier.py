@@ -74,7 +74,7 @@ def test_it_trains_as_the_command_does_to_the_last_bit(digits, tmp_path):
         np.testing.assert_array_equal(model.intercept_, theirs.intercept_)
         np.testing.assert_array_equal(model.predict_proba(X_test), theirs.predict_proba(X_test))
         np.testing.assert_array_equal(theirs.classes_, np.arange(10))
-        assert theirs.loss == model.loss
+        assert theirs.loss == keywords.get("loss", "mix")
 
 
 def test_the_command_reads_its_models(digits, tmp_path):
@@ -220,7 +220,7 @@ def test_words_can_be_looked_up(digits, tmp_path):
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"loss": "hinge"}, "loss must be mix, ce, bce, p, .* or rkp, but is hinge"),
+        ({"loss": "hinge"}, "loss must be mix, ce, bce, square, p, .* or rkp, but is hinge"),
         ({"lr": -1.0}, "lr must be positive and finite, but is -1"),
         ({"batch": 0}, "batch must be at least 1, but is 0"),
         ({"epochs": 0}, "epochs must be at least 1, but is 0"),
@@ -425,7 +425,7 @@ def test_files_and_arrays_where_they_do_not_belong(digits):
     for _ in range(2):
         by_parts.partial_fit(X, y, classes=range(10))
     assert by_parts.n_iter_ == 2
-    with pytest.warns(UserWarning, match="prior has no effect with mix"):
+    with pytest.warns(UserWarning, match="prior has no effect with auto"):
         RobustOTClassifier(prior="ones", epochs=1).fit(X, y)
     huge = RobustOTClassifier(label_vectors=vectors_of_digits() * 1e200, epochs=2).fit(X, y)
     usual = RobustOTClassifier(label_vectors=vectors_of_digits(), epochs=2).fit(X, y)
@@ -560,3 +560,15 @@ def test_rows_that_arrive_in_parts_have_no_prior():
         RobustOTClassifier(l2=1.0).partial_fit(X, y, classes=np.arange(5))
     with pytest.raises(ValueError, match="optimizer must be adam or sgd"):
         RobustOTClassifier(optimizer="lbfgs").partial_fit(X, y, classes=np.arange(5))
+
+
+def test_parts_continue_from_what_was_chosen():
+    X, y, vectors = _families()
+    model = RobustOTClassifier(label_vectors={name: vectors[name] for name in "01234"}, standardize=False).fit(X, y)
+    chosen, before = json.loads(model._model.about), model.score(X, y)
+    for _ in range(3):
+        model.partial_fit(X, y)
+    about = json.loads(model._model.about)
+    assert about["loss"] == ("bce" if chosen["loss"] == "square" else chosen["loss"])
+    assert model.n_iter_ == 3
+    assert abs(model.score(X, y) - before) < 0.1

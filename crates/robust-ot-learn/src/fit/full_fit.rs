@@ -237,11 +237,11 @@ impl FullFit {
             Some(l2) => l2,
             None => Spectrum::of(self.scaled(unit)?.0.features(), options.with_bias)?.scale(),
         };
-        let why = match self.settings.validation {
-            Some(_) => "no rows are held out",
-            None => "there are too few rows per label to hold any out",
-        };
-        self.notes.push(format!("{why}, so that loss, scaling, prior and L2 are the defaults"));
+        // Who holds nothing out knows that nothing is compared.
+        if self.settings.validation.is_none() {
+            let why = "there are too few rows per label to hold any out";
+            self.notes.push(format!("{why}, so that loss, scaling, prior and L2 are the defaults"));
+        }
         Ok(Chosen {
             base: 0,
             scaling: unit,
