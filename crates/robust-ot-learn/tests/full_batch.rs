@@ -51,7 +51,8 @@ fn fixed(loss: LossName, geometry: PriorGeometry) -> FitSettings {
     let mut settings = FitSettings { validation: Some(0.0), ..FitSettings::default() };
     settings.loss.name = Some(loss);
     settings.prior = PriorChoice { geometry: Some(geometry), temperature, free, l2: Some(0.8) };
-    settings.preparation = Preparation { stated: true, ..Preparation::default() };
+    settings.preparation =
+        Preparation { columns_stated: true, row_length_stated: true, ..Preparation::default() };
     settings
 }
 
@@ -272,7 +273,11 @@ fn what_is_chosen_is_the_best_candidate() {
     // What is stated is not varied.
     let mut settings = FitSettings {
         prior: PriorChoice { geometry: Some(PriorGeometry::Rows), l2: Some(2.0), ..PriorChoice::default() },
-        preparation: Preparation { columns: Columns::Standardize, stated: true, ..Preparation::default() },
+        preparation: Preparation {
+            columns: Columns::Standardize,
+            columns_stated: true,
+            ..Preparation::default()
+        },
         ..FitSettings::default()
     };
     settings.loss.name = Some(LossName::Square);

@@ -135,12 +135,13 @@ impl<'py> Keywords<'_, 'py> {
         let standardize = if self.is_auto("standardize")? { None } else { self.flag("standardize")? };
         let row_length = if self.is_auto("row_length")? { None } else { self.item("row_length")? };
         let columns = if standardize == Some(true) { Columns::Standardize } else { Columns::AsGiven };
-        let stated = standardize == Some(true) || row_length.is_some();
+        let row_length_stated = row_length.is_some();
+        let columns_stated = standardize.is_some() || row_length_stated;
         let none = |value: &Bound<'py, PyAny>| value.extract::<&str>().is_ok_and(|text| text == "none");
         let row_length = row_length.filter(|value| !none(value));
         let row_length = row_length.map(|value| argument(&value, "row_length", NUMBER).map(RowLength::new));
         let row_length = row_length.transpose()?.transpose().map_err(|error| from_library("", error))?;
-        Ok(Preparation { columns, row_length, stated })
+        Ok(Preparation { columns, row_length, columns_stated, row_length_stated })
     }
 
     fn prior(&self) -> PyResult<PriorChoice> {

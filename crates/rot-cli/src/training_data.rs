@@ -127,8 +127,13 @@ impl DataOptions {
         } else {
             Columns::AsGiven
         };
-        let stated = self.standardize || self.row_length != RowLengthOption::Auto;
-        Preparation { columns, row_length: self.row_length.length(), stated }
+        let row_length_stated = self.row_length != RowLengthOption::Auto;
+        Preparation {
+            columns,
+            row_length: self.row_length.length(),
+            columns_stated: self.standardize || row_length_stated,
+            row_length_stated,
+        }
     }
 
     fn read_raw(&self) -> Result<RawSamples, Failure> {

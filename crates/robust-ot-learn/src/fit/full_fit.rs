@@ -24,6 +24,7 @@ use crate::memory::Memory;
 use crate::model::{About, Model};
 use crate::objective::Objective;
 use crate::preprocessing::Preprocessing;
+use crate::row_length::RowLength;
 use crate::selection::{Chosen, Options, Search, Split, Tried, counts};
 use crate::threshold::answer_threshold;
 use crate::trainer::Epoch;
@@ -229,7 +230,8 @@ impl FullFit {
     /// The choice where no rows can be held out.
     fn unchosen(&mut self, options: &Options) -> Result<Chosen> {
         let scaling = self.settings.preparation;
-        let unit = scaling.choices().get(1).copied().unwrap_or(scaling);
+        let mut choices = scaling.choices().into_iter();
+        let unit = choices.find(|choice| choice.row_length == Some(RowLength::ONE)).unwrap_or(scaling);
         let geometries = &options.geometries;
         let preferred = [PriorGeometry::Names, PriorGeometry::Rows];
         let geometry = preferred.into_iter().find(|one| geometries.contains(one)).unwrap_or(geometries[0]);

@@ -7,8 +7,8 @@ use crate::standardization::Standardization;
 
 /// The scaling of columns, then of rows.
 ///
-/// Where the weights are found over all rows at once, the scaling is chosen on held-out rows unless it is `stated`: as
-/// given, rows of length one, or standardized columns.
+/// Where the weights are found over all rows at once, what is not stated is chosen on held-out rows: columns
+/// as given or standardized, rows of length one or not.
 ///
 /// ```
 /// use robust_ot_learn::{Columns, Preparation};
@@ -20,8 +20,10 @@ pub struct Preparation {
     pub columns: Columns,
     /// The length that every row is scaled to.
     pub row_length: Option<RowLength>,
-    /// Whether exactly this scaling is wanted.
-    pub stated: bool,
+    /// Whether exactly this scaling of columns is wanted.
+    pub columns_stated: bool,
+    /// Whether exactly this length of rows, or none, is wanted.
+    pub row_length_stated: bool,
 }
 
 /// The scaling of columns.
@@ -45,12 +47,11 @@ pub enum Columns {
 impl Preparation {
     /// The scalings to choose from, the simplest first.
     pub(super) fn choices(self) -> Vec<Self> {
-        let stated = Self { stated: true, ..self };
-        if self.stated {
-            return vec![stated];
-        }
-        let unit = Self { row_length: Some(RowLength::ONE), ..stated };
-        vec![stated, unit, Self { columns: Columns::Standardize, ..stated }]
+        let unit = (!self.row_length_stated).then_some(Some(RowLength::ONE));
+        let standardized = (!self.columns_stated).then_some(Columns::Standardize);
+        let of_rows = unit.map(|row_length| Self { row_length, ..self });
+        let of_columns = standardized.map(|columns| Self { columns, ..self });
+        [Some(self), of_rows, of_columns].into_iter().flatten().collect()
     }
 
     /// Measures the training rows where the scaling depends on them.
