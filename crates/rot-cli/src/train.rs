@@ -237,7 +237,7 @@ impl Train {
         }
         if let Some(gap) = about.gap {
             writeln!(out, "{}", describe_choice(about))?;
-            writeln!(out, "converged to a relative gap of {gap:.1e}, estimated by the gradient")?;
+            writeln!(out, "minimized to a relative gap of {gap:.1e}, as estimated by the gradient")?;
         }
         let few = few_rows(&about.label_rows);
         few.map_or(Ok(()), |few| writeln!(out, "{few}"))?;
