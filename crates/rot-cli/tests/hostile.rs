@@ -148,6 +148,7 @@ fn a_checkpoint_folder_is_for_one_run() {
     let train = "train --train-x a.csv --train-y y.txt --loss ce --checkpoint kept";
     let mut first = s.spawn(&format!("{train} --epochs 100000000 --schedule constant"));
     while !s.path("kept/checkpoint.safetensors").exists() {
+        assert!(first.try_wait().unwrap().is_none(), "the first run ended before its first checkpoint");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let message = s.refusal(&format!("{train} --epochs 1"));
