@@ -150,7 +150,7 @@ impl Contents {
         Ok(self.tensors.swap_remove(at).numbers)
     }
 
-    /// Refuses tensors that were not taken: a damaged name would drop a tensor in silence.
+    /// Refuses tensors that were not taken: otherwise a damaged name would drop a tensor unnoticed.
     pub(super) fn finish(&self) -> Result<Integrity> {
         match self.tensors.first() {
             None => Ok(self.integrity),
