@@ -28,6 +28,7 @@
 //! ```
 
 mod checkpoint;
+pub mod compare;
 pub mod data;
 mod dataset;
 mod engine;

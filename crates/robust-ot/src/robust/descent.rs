@@ -232,6 +232,11 @@ impl Bounds {
         self.value - self.lower
     }
 
+    /// Whether W is known to lie below a number, or not below it.
+    pub(super) fn decide(&self, threshold: f64) -> bool {
+        self.value < threshold || self.lower >= threshold
+    }
+
     /// gap / ⟨V, M⟩. A zero gap is a zero relative gap, whatever the scale.
     fn relative_gap(&self, scale: f64) -> f64 {
         if self.gap() == 0.0 { 0.0 } else { self.gap() / scale.max(f64::MIN_POSITIVE) }

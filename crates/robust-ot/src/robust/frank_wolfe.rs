@@ -26,6 +26,14 @@ const NEAR: usize = 5;
 /// Neighboring plans are used only while the gap is more than this many times the tolerance.
 const FAR: f64 = 10.0;
 
+/// What ends a solve before its tolerance is reached.
+#[derive(Clone, Copy)]
+pub(super) struct When<'a> {
+    pub interrupt: &'a Interrupt,
+    /// The number that W is compared with.
+    pub threshold: Option<f64>,
+}
+
 /// Solves a problem whose parameters have been checked. If an entropic solve stalls, the exact plan may still give better
 /// bounds.
 pub(super) fn minimize(
@@ -33,16 +41,16 @@ pub(super) fn minimize(
     settings: &Settings,
     workspace: &mut Workspace,
     device: Option<Box<dyn EntropicOracle>>,
-    interrupt: &Interrupt,
+    end: When<'_>,
 ) -> Result<Solution> {
-    let solution = descend(problem, settings, workspace, device, interrupt)?;
+    let solution = descend(problem, settings, workspace, device, end)?;
     if problem.entropy == 0.0 || !may_narrow(problem, &solution) {
         return Ok(solution);
     }
     let mut without = problem.clone();
     without.entropy = 0.0;
-    let exact = descend(&without, settings, workspace, None, interrupt)?;
-    narrow(problem, solution, exact, settings, interrupt)
+    let exact = descend(&without, settings, workspace, None, When { threshold: None, ..end })?;
+    narrow(problem, solution, exact, settings, end.interrupt)
 }
 
 /// Frank-Wolfe from the first oracle call to the last.
@@ -51,7 +59,7 @@ fn descend(
     settings: &Settings,
     workspace: &mut Workspace,
     device: Option<Box<dyn EntropicOracle>>,
-    interrupt: &Interrupt,
+    When { interrupt, threshold }: When<'_>,
 ) -> Result<Solution> {
     let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
     let mut descent = Descent::new(set, *entropy, maps.frame(), settings)?;
@@ -65,7 +73,8 @@ fn descend(
         let answer = oracle.call(maps, (source_weights, target_weights), &descent.metric, near, interrupt)?;
         descent.take(answer.vertex, answer.near, answer.dual)?;
         oracle.sharpen(answer.own_gap, descent.outlook());
-        let mut status = descent.status(interrupt);
+        let decided = threshold.is_some_and(|threshold| descent.bounds.decide(threshold));
+        let mut status = descent.status(interrupt).or(decided.then_some(Status::Decided));
         if status.is_none() && descent.at_rounding(answer.rounding) && !oracle.use_differences(maps) {
             status = Some(Status::Stalled);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ndarray::Array1;
 
-use super::frank_wolfe;
+use super::frank_wolfe::{self, When};
 use super::settings::Settings;
 use super::solution::Solution;
 use super::span::Span;
@@ -42,6 +42,9 @@ pub struct SolveOptions<'a> {
     pub workspace: Option<&'a mut Workspace>,
     /// Another device for the plain entropic problems; unused without entropy.
     pub device: Option<Box<dyn EntropicOracle>>,
+    /// The solve ends as soon as it is known on which side of this number W lies: `value` < threshold or
+    /// threshold ≤ `lower_bound`.
+    pub threshold: Option<f64>,
 }
 
 /// Two measures, a metric set, optional feature groups and entropy.
@@ -119,30 +122,20 @@ impl Problem {
     /// # Errors
     /// When a setting is out of range, the metric is not representable, or the device fails.
     pub fn solve_with(&self, settings: &Settings, options: SolveOptions<'_>) -> Result<Solution> {
-        let SolveOptions { interrupt, workspace, device } = options;
+        let SolveOptions { interrupt, workspace, device, threshold } = options;
         let (mut own_workspace, own_interrupt) = (Workspace::default(), Interrupt::default());
         let workspace = workspace.unwrap_or(&mut own_workspace);
-        self.minimize(workspace, settings, device, interrupt.unwrap_or(&own_interrupt))
-    }
-
-    fn minimize(
-        &self,
-        workspace: &mut Workspace,
-        settings: &Settings,
-        device: Option<Box<dyn EntropicOracle>>,
-        interrupt: &Interrupt,
-    ) -> Result<Solution> {
+        let end = When { interrupt: interrupt.unwrap_or(&own_interrupt), threshold };
         settings.check()?;
-        let mut solution = frank_wolfe::minimize(self, settings, workspace, device, interrupt).map_err(
-            |error| match error {
+        let mut solution =
+            frank_wolfe::minimize(self, settings, workspace, device, end).map_err(|error| match error {
                 // The safe λ covers every plan between these points, not only the one that overflowed.
                 Error::Overflow { lambda, largest, .. } => {
                     let safe = self.maps.largest_moment() / crate::metric::LARGEST_EXPONENT;
                     Error::Overflow { lambda, largest, safe: safe * 1.001 }
                 }
                 other => other,
-            },
-        )?;
+            })?;
         if let Some(span) = &self.span {
             span.lift(&mut solution);
         }

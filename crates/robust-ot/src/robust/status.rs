@@ -19,6 +19,8 @@ pub enum Status {
     Stalled,
     /// An [`Interrupt`](crate::solve::Interrupt) was raised.
     Interrupted,
+    /// The bounds are on one side of [`SolveOptions::threshold`](crate::solve::SolveOptions::threshold).
+    Decided,
 }
 
 impl Status {
@@ -29,6 +31,7 @@ impl Status {
             Self::MaxIterations => "max-iterations",
             Self::Stalled => "stalled",
             Self::Interrupted => "interrupted",
+            Self::Decided => "decided",
         }
     }
 }

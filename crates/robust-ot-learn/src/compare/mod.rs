@@ -1,0 +1,47 @@
+//! Whether two samples differ, how sure that is, and where: tests that are exact for any distribution.
+//!
+//! If both samples come from one distribution, every arrangement of the pooled rows into two sides is as likely as the
+//! observed one. So the rank of a statistic among B random arrangements is uniform, and with
+//!
+//! $$p = \frac{1 + \#\lbrace b : T_b \ge T_0 \rbrace}{1 + B}$$
+//!
+//! the probability of p ≤ α is at most α, whatever the distribution, for any number of rows. [`compare`] uses five
+//! statistics on the same arrangements ([`Statistic::Family`]), and takes the p-value of the least of their p-values:
+//!
+//! | name | statistic | finds |
+//! |---|---|---|
+//! | `columns` | the largest transport distance W₂² of a single column | shifts, spreads and tails of a few columns |
+//! | `pairs` | the largest change of a correlation | joint changes of two columns |
+//! | `moments` | ‖S − S′‖_F, the worst metric of Frobenius norm one against the second moments | many small changes of spread and correlation, rotations |
+//! | `direction` | max_u \|uᵀ(S − S′)u\|, ‖u‖ = 1, the worst rank-one metric against them | one direction with another spread, contamination |
+//! | `energy` | the energy distance | small shifts of many columns |
+//!
+//! Or one robust distance is the statistic ([`Statistic::Distance`]); then most arrangements are decided by the bounds of a
+//! few oracle calls.
+
+mod arrangements;
+mod categories;
+mod change;
+mod comparison;
+mod energy;
+mod exchange;
+mod local;
+mod moments;
+mod ranking;
+mod robust_statistic;
+mod sample;
+mod scores;
+mod settings;
+mod sorted_columns;
+#[cfg(test)]
+mod tests;
+mod worst_weights;
+
+pub use self::categories::{Category, Share, holm};
+pub use self::change::{Change, Estimate, Kind, PairChange};
+pub use self::comparison::{Comparison, Feature, Group, Pair, Part, compare};
+pub use self::exchange::Exchange;
+pub use self::local::MOST_COLUMNS_IN_PAIRS;
+pub use self::sample::Samples;
+pub use self::settings::{CompareSettings, Statistic};
+pub use self::worst_weights::Moved;
