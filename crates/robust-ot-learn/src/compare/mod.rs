@@ -33,6 +33,7 @@ mod sample;
 mod scores;
 mod settings;
 mod sorted_columns;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod worst_weights;
@@ -44,4 +45,5 @@ pub use self::exchange::Exchange;
 pub use self::local::MOST_COLUMNS_IN_PAIRS;
 pub use self::sample::Samples;
 pub use self::settings::{CompareSettings, Statistic};
+pub use self::tables::{Design, Gaps, GroupBy, Loaded, TableChoice, load};
 pub use self::worst_weights::Moved;

@@ -14,7 +14,7 @@ use super::table_options::{Header, Missing, Selection, TableOptions};
 use super::{format_error, line_error};
 
 /// Names that pandas gives to the index: an empty one when it writes, the other when it reads that again.
-const INDEX: [&str; 2] = ["", "Unnamed: 0"];
+pub(super) const INDEX: [&str; 2] = ["", "Unnamed: 0"];
 
 /// Bytes that a name takes besides its letters.
 pub(super) const NAME: usize = 40;
@@ -145,7 +145,7 @@ impl TableReader<'_> {
     }
 
     /// Whether the first line has names.
-    fn is_header(&self, record: &StringRecord) -> Result<bool> {
+    pub(super) fn is_header(&self, record: &StringRecord) -> Result<bool> {
         let kinds: Vec<Field> = record.iter().map(Field::new).collect();
         match self.options.map(|options| options.header) {
             // Nobody can be asked about a line in doubt: it is data, whose first name is then refused.

@@ -191,7 +191,11 @@ impl TableOptions {
 }
 
 /// Whether a name has the form of a pattern, in which `*` stands for any text and `?` for any character.
-fn matches(pattern: &str, name: &str) -> bool {
+///
+/// ```
+/// assert!(robust_ot_learn::data::matches("s0?_*", "s01_mean"));
+/// ```
+pub fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     // After a mismatch, the last `*` takes one character more.
     let (mut p, mut n, mut star) = (0, 0, None);
