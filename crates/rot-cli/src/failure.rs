@@ -13,6 +13,8 @@ pub enum Failure {
     Other(String),
     /// Interrupted by a signal; the message reports what was reached: exit code 130.
     Interrupted(String),
+    /// Two tables differ, which was to be a failure: exit code 3.
+    Drift(String),
     /// The reader closed standard output, which is not an error: exit code 0.
     OutputClosed,
     /// Help text, printed unchanged.
@@ -26,6 +28,7 @@ impl Failure {
             Self::Input(message) => (2, message),
             Self::Other(message) => (1, message),
             Self::Interrupted(message) => (130, message),
+            Self::Drift(message) => (3, message),
             Self::OutputClosed => return 0,
             Self::Help(help) => {
                 let _ = help.print();

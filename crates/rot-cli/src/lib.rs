@@ -8,6 +8,7 @@ mod say;
 mod checkpoints;
 mod class_samples;
 mod clouds;
+mod compare;
 mod demo;
 mod device;
 mod distance;
@@ -60,7 +61,7 @@ use crate::failure::Failure;
 #[derive(Debug, Parser)]
 #[command(name = "rot", version, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 done (a status other than converged is a warning), 1 failure, \
-    2 usage or bad data, 130 interrupted.\nStart with `rot demo`.")]
+    2 usage or bad data, 3 drift where --fail-on asks for it, 130 interrupted.\nStart with `rot demo`.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -70,6 +71,7 @@ struct Cli {
 enum Command {
     /// The robust distance between two point clouds or two texts
     Distance(distance::Distance),
+    Compare(Box<compare::Compare>),
     /// All distances among many point clouds or texts
     Pairwise(pairwise::Pairwise),
     Train(Box<train::Train>),
@@ -89,7 +91,7 @@ enum Command {
 
 /// The commands as `rot --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Compute", &["distance", "pairwise"]),
+    ("Compute", &["distance", "compare", "pairwise"]),
     ("Learn", &["train", "predict", "evaluate", "extend"]),
     ("Show", &["demo", "inspect", "verify", "report"]),
     ("Paper", &["reproduce"]),
@@ -121,6 +123,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let parsed = definition().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
     let done = parsed.map_err(Failure::from).and_then(|cli| match cli.command {
         Command::Distance(command) => command.run(&line),
+        Command::Compare(command) => command.run(&line),
         Command::Pairwise(command) => command.run(),
         Command::Train(command) => command.run(&line),
         Command::Predict(command) => command.run(),

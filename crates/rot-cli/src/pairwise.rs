@@ -126,7 +126,10 @@ impl Pairwise {
         if let Some(path) = &self.heatmap {
             let title = format!("Distances, {}", metric.set());
             let (matrix, labels) = (&distances.matrix, &distances.labels);
-            save(&Heatmap { matrix, labels, title: &title, plain_diagonal: true }, path)?;
+            save(
+                &Heatmap { matrix, rows: labels, columns: labels, title: &title, plain_diagonal: true },
+                path,
+            )?;
         }
         if self.json {
             self.print_json(&distances, columns, &metric, device.as_ref())?;

@@ -7,13 +7,13 @@ use robust_ot_learn::data::{Header, Missing, TableOptions};
 use crate::parse::named;
 
 /// How features are scaled.
-const SCALES: [(&str, &str); 3] = [
+pub const SCALES: [(&str, &str); 3] = [
     ("none", "Features keep their units"),
     ("std", "Divide by the standard deviation, over all inputs pooled"),
     ("robust", "Divide by the interquartile range / 1.349, over all inputs pooled"),
 ];
 /// Whether the first line has names.
-const HEADERS: [(&str, &str); 3] = [
+pub const HEADERS: [(&str, &str); 3] = [
     ("auto", "The first line is a header if it has names and no number"),
     ("yes", "The first line is a header"),
     ("no", "The first line is data; columns are called by their numbers, from 1"),

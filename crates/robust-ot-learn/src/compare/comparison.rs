@@ -9,6 +9,7 @@ use super::arrangements::Arrangements;
 use super::categories::{Category, judge_categories};
 use super::change::{Change, PairChange};
 use super::energy::energies;
+use super::histogram::Histogram;
 use super::local::{Judged, Judgments, judge, pair_index};
 use super::ranking::{least_p_value, p_value};
 use super::robust_statistic::{Decisions, RobustStatistic};
@@ -50,6 +51,8 @@ pub struct Feature {
     pub weight: Option<f64>,
     /// How it changed.
     pub change: Change,
+    /// Its values on both sides.
+    pub histogram: Histogram,
 }
 
 /// A pair of columns, judged by their correlation.
@@ -291,6 +294,7 @@ impl Prepared {
             statistic: judged.statistic,
             weight: weight(column, column),
             change: Change::between(sides(column)),
+            histogram: Histogram::new(sides(column)),
         };
         let mut features: Vec<Feature> = judgments.columns.iter().enumerate().map(feature).collect();
         features.sort_by(|x, y| by_p_value((x.p_value, x.statistic), (y.p_value, y.statistic)));

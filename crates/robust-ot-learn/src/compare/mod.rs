@@ -25,6 +25,7 @@ mod change;
 mod comparison;
 mod energy;
 mod exchange;
+mod histogram;
 mod local;
 mod moments;
 mod ranking;
@@ -36,14 +37,17 @@ mod sorted_columns;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod within;
 mod worst_weights;
 
 pub use self::categories::{Category, Share, holm};
 pub use self::change::{Change, Estimate, Kind, PairChange};
 pub use self::comparison::{Comparison, Feature, Group, Pair, Part, compare};
 pub use self::exchange::Exchange;
+pub use self::histogram::Histogram;
 pub use self::local::MOST_COLUMNS_IN_PAIRS;
 pub use self::sample::Samples;
 pub use self::settings::{CompareSettings, Statistic};
 pub use self::tables::{Design, Gaps, GroupBy, Loaded, TableChoice, load};
+pub use self::within::{Within, compare_within};
 pub use self::worst_weights::Moved;
