@@ -17,9 +17,12 @@ True
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from robust_ot import score
+from robust_ot._compare import compare
+from robust_ot._comparison import Comparison
 from robust_ot._core import __version__, get_threads, set_threads
 from robust_ot._distance import Distances, distance, pairwise
 from robust_ot._loss import loss_gradient
@@ -30,13 +33,17 @@ from robust_ot._warning import ConvergenceWarning
 
 if TYPE_CHECKING:
     from robust_ot._classifier import RobustOTClassifier
+    from robust_ot._drift import DriftDetector
 
 __all__ = [
+    "Comparison",
     "ConvergenceWarning",
     "Distances",
+    "DriftDetector",
     "RobustOTClassifier",
     "Solution",
     "__version__",
+    "compare",
     "distance",
     "emd",
     "emd2",
@@ -52,14 +59,18 @@ __all__ = [
 ]
 
 
+#: What needs scikit-learn, and the module it is in.
+_WITH_SKLEARN = {"RobustOTClassifier": "_classifier", "DriftDetector": "_drift"}
+
+
 def __getattr__(name: str) -> Any:
-    """Import the classifier, which needs scikit-learn, on first use."""
-    if name == "RobustOTClassifier":
+    """Import what needs scikit-learn on first use."""
+    if name in _WITH_SKLEARN:
         try:
-            from robust_ot._classifier import RobustOTClassifier
+            module = import_module(f"robust_ot.{_WITH_SKLEARN[name]}")
         except ImportError as error:
-            raise ImportError(f"RobustOTClassifier needs scikit-learn: pip install robust-ot[sklearn] ({error})") from error
-        return RobustOTClassifier
+            raise ImportError(f"{name} needs scikit-learn: pip install robust-ot[sklearn] ({error})") from error
+        return getattr(module, name)
     raise AttributeError(f"module 'robust_ot' has no attribute '{name}'")
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "Solution",
     "__version__",
     "check_measure",
+    "compare",
     "default_groups",
     "distance",
     "emd",
@@ -207,3 +208,10 @@ class Learner:
     def model(self) -> Model: ...
     def history(self) -> list[dict[str, float]]: ...
     def state(self) -> bytes: ...
+
+def compare(
+    before: tuple[list[tuple[str, Any]], bool],
+    after: tuple[list[tuple[str, Any]], bool],
+    choice_arguments: tuple[Any, ...],
+    test_arguments: tuple[Any, ...],
+) -> dict[str, Any]: ...

@@ -3,6 +3,7 @@
 mod arrays;
 mod columns;
 mod command;
+mod compare;
 mod cuda_loss;
 mod device;
 mod distance;
@@ -35,6 +36,8 @@ mod _core {
     use crate::columns::match_columns;
     #[pymodule_export]
     use crate::command::main;
+    #[pymodule_export]
+    use crate::compare::compare;
     #[pymodule_export]
     use crate::cuda_loss::CudaLoss;
     #[pymodule_export]

@@ -87,25 +87,29 @@ impl SideMoments {
     /// r = 0 where a column is constant. Pairs (0, 1), (0, 2), …, (1, 2), ….
     pub(super) fn correlation_changes(&self, out: &mut [f64]) {
         let dim = self.mean[0].len();
+        let scales = [0, 1].map(|side| self.inverse_deviations(side));
         let mut places = out.iter_mut();
         for a in 0..dim {
             for (b, place) in (a + 1..dim).zip(&mut places) {
-                let [before, after] = [0, 1].map(|side| (SHRINK * self.correlation(side, a, b)).atanh());
-                *place = (before - after).abs();
+                let [r, other] = [0, 1].map(|side| {
+                    let (second, mean) = (&self.second[side], &self.mean[side]);
+                    let covariance = second[[a, b]] - mean[a] * mean[b];
+                    SHRINK * (covariance * scales[side][a] * scales[side][b]).clamp(-1.0, 1.0)
+                });
+                // One logarithm for both: atanh r = ½ ln((1 + r) / (1 − r)).
+                *place = 0.5 * ((1.0 + r) * (1.0 - other) / ((1.0 - r) * (1.0 + other))).ln().abs();
             }
         }
     }
 
-    fn correlation(&self, side: usize, a: usize, b: usize) -> f64 {
+    /// 1 / standard deviation of every column of a side; 0 where it is constant, up to rounding.
+    fn inverse_deviations(&self, side: usize) -> Vec<f64> {
         let (second, mean) = (&self.second[side], &self.mean[side]);
-        let covariance = |a: usize, b: usize| second[[a, b]] - mean[a] * mean[b];
-        let (var_a, var_b) = (covariance(a, a), covariance(b, b));
-        // A column that is constant on this side has rounding for a variance.
-        let vanishes = |var: f64, a: usize| var <= 1e-12 * second[[a, a]];
-        if vanishes(var_a, a) || vanishes(var_b, b) {
-            return 0.0;
-        }
-        (covariance(a, b) / (var_a * var_b).sqrt()).clamp(-1.0, 1.0)
+        let inverse = |a: usize| {
+            let variance = second[[a, a]] - mean[a] * mean[a];
+            if variance <= 1e-12 * second[[a, a]] { 0.0 } else { variance.sqrt().recip() }
+        };
+        (0..mean.len()).map(inverse).collect()
     }
 
     /// ‖S − S′‖, the worst metric of Frobenius norm one against the second moments S before and S′ after.

@@ -79,7 +79,9 @@ pub fn compare_within(
         kept[0].iter().map(|&row| code(row)).chain(kept[1].iter().map(|&row| code(row + first))).collect();
     let together = Samples { center_by: Some(strata.clone()), ..samples.select(&kept) };
     let in_strata = CompareSettings { exchange: Exchange::Strata(strata), ..settings.clone() };
-    let Some(all) = compare(&together, &in_strata, interrupt, done)? else { return Ok(None) };
+    let Some(mut all) = compare(&together, &in_strata, interrupt, done)? else { return Ok(None) };
+    all.rows_given = [first, values.len() - first];
+    all.number_rows(&kept);
     let mut each = Vec::new();
     for (value, sides) in &rows {
         let counts = [sides[0].len(), sides[1].len()];
@@ -87,7 +89,10 @@ pub fn compare_within(
         if usable(sides) {
             let free = CompareSettings { exchange: Exchange::Free, ..settings.clone() };
             match compare(&samples.select(sides), &free, interrupt, done) {
-                Ok(Some(found)) => within.comparison = Some((found, 1.0)),
+                Ok(Some(mut found)) => {
+                    found.number_rows(sides);
+                    within.comparison = Some((found, 1.0));
+                }
                 Ok(None) => return Ok(None),
                 // All columns are constant within this value: there is nothing to compare.
                 Err(Error::Conflict { name: "columns", .. }) => {}
@@ -101,6 +106,15 @@ pub fn compare_within(
     let compared = each.iter_mut().filter_map(|within| within.comparison.as_mut());
     compared.zip(holm(&p_values)).for_each(|((_, adjusted), p_value)| *adjusted = p_value);
     Ok(Some((all, each)))
+}
+
+impl Comparison {
+    /// Numbers rows as in the tables from which these were taken.
+    fn number_rows(&mut self, rows: &[Vec<usize>; 2]) {
+        for moved in &mut self.moved {
+            (moved.before, moved.after) = (rows[0][moved.before], rows[1][moved.after]);
+        }
+    }
 }
 
 impl Samples {

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use crate::failure::Failure;
 use crate::machine::machine;
 use crate::options::set_threads;
-use crate::output::{check_distinct, check_writable, readable};
+use crate::output::{check_distinct, check_writable};
 use crate::parse::{named, parsed};
 use crate::picture::{Heatmap, save};
 use crate::point_options::{HEADERS, SCALES};
@@ -385,7 +385,10 @@ fn changes(all: &[Compared]) -> (Array2<f64>, Vec<String>) {
     (changes, columns)
 }
 
-/// A p-value for reading: 0.001 means at most that.
+/// A p-value for reading, with four digits after the point at most.
 fn p_text(p_value: f64) -> String {
-    if p_value < 1e-3 { format!("{p_value:.1e}") } else { readable((p_value * 1e4).round() / 1e4) }
+    if p_value < 1e-4 {
+        return format!("{p_value:.1e}");
+    }
+    format!("{p_value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }

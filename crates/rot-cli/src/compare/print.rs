@@ -59,11 +59,7 @@ fn print_one(out: &mut impl Write, before: &Path, one: &Compared) -> io::Result<
     writeln!(out, "{verdict}")?;
     let rows = |side: usize| {
         let (used, given) = (found.rows[side], found.rows_given[side]);
-        if used == given {
-            format!("{given} rows")
-        } else {
-            format!("{used} of {given} rows, chosen at random")
-        }
+        if used == given { format!("{given} rows") } else { format!("{used} of {given} rows") }
     };
     writeln!(out, "tables     {} ({}) → {} ({})", before.display(), rows(0), path.display(), rows(1))?;
     writeln!(out, "columns    {} of numbers, scale {}", found.columns.len(), found.scale)?;
