@@ -9,8 +9,8 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use robust_ot::{Error, MetricSet};
 use robust_ot_learn::Scale;
 use robust_ot_learn::compare::{
-    CompareSettings, Comparison, Design, GroupBy, Loaded, Statistic, TableChoice,
-    compare as compare_samples, compare_within, load,
+    CompareSettings, Comparison, Design, GroupBy, Loaded, Statistic, TableChoice, compare as compare_samples,
+    compare_within, load,
 };
 use robust_ot_learn::data::{Cells, MixedColumn, MixedTable};
 use serde_json::Value;

@@ -78,6 +78,14 @@ pub fn readable(value: f64) -> String {
     if size == 0.0 || (1e-3..1e9).contains(&size) { format!("{value:.6}") } else { format!("{value:.6e}") }
 }
 
+/// A p-value for reading, with at most four digits after the point.
+pub fn p_text(p_value: f64) -> String {
+    if p_value < 1e-4 {
+        return format!("{p_value:.1e}");
+    }
+    format!("{p_value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// Writes a matrix as `.npy`, or as `.csv`/`.tsv` with row and column labels if given.
 pub fn write_matrix(path: &Path, matrix: &Array2<f64>, labels: Option<&[String]>) -> Result<(), Failure> {
     if ending(path) == "npy" {

@@ -384,11 +384,3 @@ fn changes(all: &[Compared]) -> (Array2<f64>, Vec<String>) {
         Array2::from_shape_fn((columns.len(), all.len()), |(row, file)| at(&all[file], &columns[row]));
     (changes, columns)
 }
-
-/// A p-value for reading, with four digits after the point at most.
-fn p_text(p_value: f64) -> String {
-    if p_value < 1e-4 {
-        return format!("{p_value:.1e}");
-    }
-    format!("{p_value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
-}

@@ -6,8 +6,8 @@ use std::path::Path;
 use comfy_table::{CellAlignment, Table};
 use robust_ot_learn::compare::{Category, Comparison, Share};
 
-use super::{Compared, p_text};
-use crate::output::{TABLE_STYLE, readable};
+use super::Compared;
+use crate::output::{TABLE_STYLE, p_text, readable};
 
 /// The columns, pairs, groups and values that are listed.
 const LISTED: usize = 10;

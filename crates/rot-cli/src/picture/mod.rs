@@ -3,6 +3,7 @@
 mod curves;
 mod dots;
 mod heatmap;
+mod panels;
 
 use std::path::Path;
 use std::sync::Once;
@@ -15,6 +16,7 @@ use robust_ot_learn::data::write_atomic;
 pub use self::curves::{Axis, Curve, Curves};
 pub use self::dots::{Dot, Dots};
 pub use self::heatmap::{Heatmap, metric_heatmap};
+pub use self::panels::{Panel, Panels};
 use crate::failure::Failure;
 use crate::output::write_failure;
 

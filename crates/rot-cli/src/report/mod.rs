@@ -1,5 +1,6 @@
 //! `rot report`: writes the contents of a run folder as one self-contained page.
 
+mod comparison;
 mod distance;
 mod experiments;
 mod model;
@@ -19,7 +20,7 @@ use crate::failure::Failure;
 use crate::output::{check_writable, write_failure};
 use crate::run_folder::{PAGE, RUN};
 
-/// Write a page about a run: a trained model, a distance, or the paper's experiments
+/// Write a page about a run: a trained model, a distance, a comparison, or the paper's experiments
 ///
 /// The page is one HTML file that loads nothing from elsewhere. Its pictures are also written next to it, as SVG and PNG.
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ use crate::run_folder::{PAGE, RUN};
     rot distance before.csv after.csv --run runs/drift && rot report runs/drift\n  \
     rot reproduce table1 --data DATA --out runs/paper && rot report runs/paper")]
 pub struct Report {
-    /// The folder passed to rot train --run, rot distance --run or rot reproduce --out
+    /// The folder passed to rot train --run, rot distance --run, rot compare --run or rot reproduce --out
     #[arg(value_name = "RUN_DIR")]
     folder: PathBuf,
     /// The page to write [default: RUN_DIR/report.html]
@@ -55,10 +56,11 @@ impl Report {
             match run["kind"].as_str() {
                 Some("model") => model::add(&run, &mut page)?,
                 Some("distance") => distance::add(&run, &mut page)?,
+                Some("comparison") => comparison::add(&run, &mut page)?,
                 other => {
                     let (place, kind) = (self.folder.join(RUN), other.unwrap_or("nothing"));
                     return Err(Failure::Input(format!(
-                        "{}: kind must be model or distance, but is {kind}",
+                        "{}: kind must be model, distance or comparison, but is {kind}",
                         place.display()
                     )));
                 }
