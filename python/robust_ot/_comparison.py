@@ -26,7 +26,7 @@ class Comparison:
     >>> print(found)
     The tables differ, p = 0.0286 (all 69 other arrangements of the rows)
     columns
-      1  p = 0.0286  mean +7.75 sd [+6.35, +9.14]
+      1  p = 0.0286  mean +7.75 sd [+6.36, +9.13]
     """
 
     def __init__(self, found: dict[str, Any]) -> None:
@@ -171,13 +171,11 @@ class Comparison:
         colors = ["#d55e00" if row["p_value"] <= self.alpha else "#949494" for row in shown]
         ax.barh([row["name"] for row in shown], [row["statistic"] for row in shown], color=colors)
         ax.set_xlabel("standard deviations beyond chance")
-        ax.set_title(f"p = {self.p_value:.4g}; colored columns differ at level {self.alpha:g}")
+        ax.set_title(f"p = {_p(self.p_value)}; colored columns differ at level {self.alpha:g}")
         return ax
 
     def __repr__(self) -> str:
-        return (
-            f"Comparison(p_value={self.p_value:.4g}, differs={self.differs}, rows={self.rows}, columns={len(self.columns)})"
-        )
+        return f"Comparison(p_value={self.p_value:.4g}, differs={self.differs}, rows={self.rows}, columns={len(self.columns)})"
 
     def __str__(self) -> str:
         lines = [self._verdict()]
@@ -198,7 +196,7 @@ class Comparison:
     def _verdict(self) -> str:
         which = f"all {self.permutations} other" if self.exhaustive else f"{self.permutations} random"
         verdict = "The tables differ" if self.differs else "No difference found"
-        return f"{verdict}, p = {self.p_value:.4g} ({which} arrangements of the rows)"
+        return f"{verdict}, p = {_p(self.p_value)} ({which} arrangements of the rows)"
 
     def _tables(self) -> list[tuple[str, list[tuple[str, str, str]]]]:
         """Columns, pairs, groups and text columns, the first few of each."""
@@ -206,7 +204,7 @@ class Comparison:
         def rows(kind: str, name: Any) -> list[tuple[str, str, str]]:
             changed = [row for row in self._found[kind] if row["p_value"] <= self.alpha]
             shown = (changed or self._found[kind][:1])[:_SHOWN]
-            return [(name(row), f"{row['p_value']:.4g}", _change(row)) for row in shown]
+            return [(name(row), _p(row["p_value"]), _change(row)) for row in shown]
 
         tables = [
             ("columns", rows("features", lambda row: row["name"])),
@@ -215,6 +213,11 @@ class Comparison:
             ("text columns", rows("categories", lambda row: row["name"])),
         ]
         return [(title, found) for title, found in tables if found]
+
+
+def _p(p_value: float) -> str:
+    """A p-value for reading, with at most four digits after the point."""
+    return f"{p_value:.1e}" if p_value < 1e-4 else f"{p_value:.4f}".rstrip("0").rstrip(".")
 
 
 def _complete(found: dict[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,9 @@ class DriftDetector(BaseEstimator):  # type: ignore[misc]
     def compare(self, X: Any) -> Comparison:
         """Compare a batch with the reference, and keep the result as ``comparison_``."""
         if self.reference is None:
-            check_is_fitted(self, "reference_", msg="reference must be given, or fit called with it, before a batch is compared")
+            check_is_fitted(
+                self, "reference_", msg="reference must be given, or fit called with it, before a batch is compared"
+            )
         reference = getattr(self, "reference_", self.reference)
         self.comparison_ = compare(
             reference,

@@ -14,6 +14,8 @@ use crate::data::{Cells, MixedColumn, MixedTable, matches};
 
 /// Text columns with more distinct values than this, and than half the rows, are identifiers.
 const FEW_VALUES: usize = 50;
+/// What a missing value of a text column is called.
+const MISSING: &str = "(missing)";
 /// The most names in an error.
 const LISTED: usize = 20;
 
@@ -228,7 +230,10 @@ pub fn load(
         })
     };
     let pooled = |pair: [&MixedColumn; 2]| -> Vec<String> {
-        (0..2).flat_map(|side| kept[side].iter().map(move |&row| pair[side].text(row))).collect()
+        let text = |column: &MixedColumn, row: usize| {
+            if column.is_missing(row) { MISSING.to_owned() } else { column.text(row) }
+        };
+        (0..2).flat_map(|side| kept[side].iter().map(move |&row| text(pair[side], row))).collect()
     };
     let names: Vec<String> = numbers.iter().map(|pair| pair[0].name.clone()).collect();
     let labels = match special {

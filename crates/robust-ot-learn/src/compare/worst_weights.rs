@@ -15,6 +15,8 @@ use super::robust_statistic::RobustStatistic;
 
 /// The rows of each side that are used.
 const ROWS: usize = 400;
+/// The oracle calls of a solve: the weights only describe.
+const CALLS: usize = 20;
 /// The random arrangements whose mean is subtracted.
 const ARRANGEMENTS: usize = 15;
 /// More columns than this take too long.
@@ -64,7 +66,7 @@ pub(super) fn worst_weights(
     let sizes = (rows[0].len(), rows[1].len());
     let values = values.select(Axis(0), &rows.concat());
     let grouping = Grouping::none(values.ncols());
-    let settings = Settings::default().with_tolerance(1e-2);
+    let settings = Settings::default().with_tolerance(1e-2).with_max_iterations(CALLS);
     let statistic = RobustStatistic { values: values.view(), set, grouping: &grouping, settings: &settings };
     let arrangements = Arrangements::new(sizes, &Exchange::Free, ARRANGEMENTS, seed)?;
     let solve = |number: usize| {
