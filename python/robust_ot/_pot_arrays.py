@@ -119,6 +119,11 @@ def weights_of(weights: Any, count: int) -> Any:
     return weights
 
 
+def whole(count: Any) -> Any:
+    """Return a float such as 1e4 as a whole number; the solvers refuse anything else that is not one."""
+    return int(count) if isinstance(count, float) and count.is_integer() else count
+
+
 def pair_of(
     pair: Any, name: str, shape: tuple[int, int], weightless: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

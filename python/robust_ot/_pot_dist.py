@@ -68,7 +68,7 @@ def dist(
         raise ValueError(f"x1 and x2 must have the same number of columns, but have {x.shape[1]} and {y.shape[1]}")
     weights = None if w is None else _feature_weights(w, x.shape[1], kind)
     if callable(metric) or metric not in METRICS:
-        return _by_scipy(x, y, metric, p, weights, kind)
+        return _by_scipy(x, y, metric, weights, kind)
     if metric in ("cosine", "correlation"):
         return _angles(x, y, metric == "correlation", weights)
     if metric == "minkowski" and not p >= 1:
@@ -136,7 +136,7 @@ def _angles(x: Any, y: Any, centered: bool, weights: Any) -> Any:
     return 1 - (x * weights) @ y.T / (lengths[0][:, None] * lengths[1])
 
 
-def _by_scipy(x: Any, y: Any, metric: Any, p: float, weights: Any, kind: Kind) -> Any:
+def _by_scipy(x: Any, y: Any, metric: Any, weights: Any, kind: Kind) -> Any:
     if kind.torch is not None:
         raise ValueError(f"metric must be one of {', '.join(map(repr, METRICS))} for tensors, but is {metric!r}")
     try:
@@ -144,6 +144,4 @@ def _by_scipy(x: Any, y: Any, metric: Any, p: float, weights: Any, kind: Kind) -
     except ImportError as error:
         raise ImportError(f"metric {metric!r} needs scipy: pip install scipy ({error})") from error
     options = {} if weights is None else {"w": weights}
-    if metric == "wminkowski":
-        metric, options = "minkowski", {**options, "p": p}
     return kind.array(cdist(x, y, metric=metric, **options))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_ot import _core
-from robust_ot._pot_arrays import Kind, costs_of, pair_of, to_numpy, torch_of, weights_of
+from robust_ot._pot_arrays import Kind, costs_of, pair_of, to_numpy, torch_of, weights_of, whole
 from robust_ot._warning import warn_unconverged
 
 #: POT's names of algorithms for one problem. One solver in the log domain stands for all.
@@ -170,7 +170,7 @@ class Entropic:
             log_u, log_v = pair_of(warmstart, name, (m, n), weightless=True)
             start = reg * (log_u - _half_log(a)), reg * (log_v - _half_log(a))
         self.plan, f, g, self.error, self.converged, self.iterations = _core.sinkhorn(
-            a, weights_of(b, n), costs, reg, stopThr, numItermax, start
+            a, weights_of(b, n), costs, reg, stopThr, whole(numItermax), start
         )
         if warn and not self.converged:
             warn_unconverged(f"sinkhorn's marginal error is {self.error:.1e} instead of {stopThr:.1e}", self.error)

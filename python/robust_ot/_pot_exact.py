@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_ot import _core
-from robust_ot._pot_arrays import InputError, Kind, costs_of, is_sparse, pair_of, to_numpy, torch_of, weights_of
+from robust_ot._pot_arrays import InputError, Kind, costs_of, is_sparse, pair_of, to_numpy, torch_of, weights_of, whole
 from robust_ot._warning import warn_unconverged
 
 #: POT's warning and its code, which code written for POT compares with.
@@ -222,7 +222,7 @@ class _Solved:
         start = None if potentials_init is None else pair_of(potentials_init, "potentials_init", (m, n))
         reduced = costs.dense if start is None else costs.dense - start[0][:, None] - start[1]
         try:
-            self.plan, self.u, self.v, _, self.optimal = _core.emd(a, b, reduced, numItermax)
+            self.plan, self.u, self.v, _, self.optimal = _core.emd(a, b, reduced, whole(numItermax))
         except ValueError as error:
             raise InputError(str(error)) from None
         if start is not None:

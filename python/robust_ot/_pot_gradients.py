@@ -111,7 +111,8 @@ class _Plan(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
 def multipliers(plan: NDArray[np.float64], outer: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Solve for (λ, μ) of the points with weight, by the Schur complement of the smaller side; they are zero elsewhere.
 
-    The system determines them up to a shift between λ and μ; μ, or λ if there are fewer rows, has mean zero under the plan.
+    The system determines them up to a shift between λ and μ, or up to one shift for each part of a plan that splits. A shift
+    is in the kernel of the complement, and the pseudo-inverse leaves it out.
     """
     if plan.shape[0] < plan.shape[1]:
         mu, of_rows = multipliers(plan.T, outer.T)
@@ -122,10 +123,13 @@ def multipliers(plan: NDArray[np.float64], outer: NDArray[np.float64]) -> tuple[
     weighted = kept * outer[np.ix_(rows, columns)]
     conditional = kept / a[:, None]
     target = weighted.sum(0) - conditional.T @ weighted.sum(1)
-    # The kernel of the complement is the shift; b bᵀ fixes it.
-    complement = np.diag(b) - kept.T @ conditional + np.outer(b, b) / b.sum()
+    # Between 1 / √b on both sides, the eigenvalues lie in [0, 1].
+    root = np.sqrt(b)
+    values, vectors = np.linalg.eigh(np.eye(len(b)) - (kept / root).T @ (conditional / root))
+    moves = values > len(b) * np.finfo(np.float64).eps
+    vectors, values = vectors[:, moves], values[moves]
     in_a, in_b = np.zeros(plan.shape[0]), np.zeros(plan.shape[1])
-    in_b[columns] = np.linalg.solve(complement, target)
+    in_b[columns] = vectors @ ((target / root) @ vectors / values) / root
     in_a[rows] = weighted.sum(1) / a - conditional @ in_b[columns]
     return in_a, in_b
 

@@ -100,6 +100,9 @@ class TestExact:
         np.testing.assert_allclose(plan.sum(0), b, atol=1e-12)
         with pytest.raises(ValueError, match="numItermax must be at least 1, but is 0"):
             ot.emd(a, b, M, 0)
+        with pytest.raises(ValueError, match=r"numItermax must be a whole number of at least 1, but is 1\.5"):
+            ot.emd(a, b, M, 1.5)
+        assert ot.emd2(a, b, M, numItermax=1e5) == best
 
     def test_potentials_to_start_from_save_pivots(self, rng):
         a, b, M = problem(rng, 30, 40)

@@ -115,6 +115,21 @@ def test_mass_on_a_point_without_weight(inputs, rng):
     assert t.grad.item() == pytest.approx(difference.item(), rel=1e-3, abs=1e-5)
 
 
+def test_a_plan_that_splits(rng):
+    """Two pairs of points far from each other: the entries between them are zero, and the pairs do not know of each other."""
+    near = rng.random((2, 2, 2))
+    M = np.full((4, 4), 1e3)
+    M[:2, :2], M[2:, 2:] = near
+    check(lambda M: ot.sinkhorn2([], [], M, 0.3, **SOLVED), [tensor(M)])
+    (gradient,) = torch.autograd.grad(ot.sinkhorn2([], [], (whole := tensor(M)), 0.3, **SOLVED), whole)
+    for part, block in zip(near, (gradient[:2, :2], gradient[2:, 2:]), strict=True):
+        (alone,) = torch.autograd.grad(ot.sinkhorn2([], [], (pair := tensor(part)), 0.3, **SOLVED), pair)
+        torch.testing.assert_close(block, alone / 2)
+    # At a small entropy, the plan is one entry per row, and the gradient is that plan.
+    (gradient,) = torch.autograd.grad(ot.sinkhorn2([], [], (costs := tensor(near[0])), 1e-3, **SOLVED), costs)
+    torch.testing.assert_close(gradient, ot.emd([], [], costs.detach()))
+
+
 def test_points(rng):
     X, Y = tensor(rng.normal(size=(4, 3))), tensor(rng.normal(size=(5, 3)))
     for metric in ("sqeuclidean", "euclidean", "cityblock", "minkowski", "cosine", "correlation"):
