@@ -26,7 +26,8 @@ from robust_ot._comparison import Comparison
 from robust_ot._core import __version__, get_threads, set_threads
 from robust_ot._distance import Distances, distance, pairwise
 from robust_ot._loss import loss_gradient
-from robust_ot._plain import emd, emd2, sinkhorn, sinkhorn2
+from robust_ot._pot_entropic import sinkhorn, sinkhorn2
+from robust_ot._pot_exact import emd, emd2
 from robust_ot._solution import Solution
 from robust_ot._vectors import label_vectors, read_vec
 from robust_ot._warning import ConvergenceWarning

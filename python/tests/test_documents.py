@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import robust_ot
+import robust_ot.pot
 
 MODULES = ["robust_ot", *(f"robust_ot.{name}" for name in
-           ("score", "_distance", "_plain", "_solution", "_loss", "_vectors", "_classifier", "torch"))]  # fmt: skip
+           ("score", "_distance", "pot", "_pot_exact", "_pot_entropic", "_pot_solve", "_pot_result", "_pot_dist", "_pot_line",
+            "_solution", "_loss", "_vectors", "_classifier", "torch"))]  # fmt: skip
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -31,11 +33,18 @@ def test_the_quick_start_runs():
     assert tried > 15
 
 
+def test_the_page_for_users_of_pot_runs():
+    failed, tried = doctest.testfile(str(DOCS / "pot.md"), module_relative=False)
+    assert failed == 0
+    assert tried > 5
+
+
 def test_every_public_thing_is_documented_with_an_example():
     pytest.importorskip("sklearn")
     things = [(name, getattr(robust_ot, name)) for name in robust_ot.__all__ if name not in ("__version__", "score")]
     things += [(f"score.{name}", getattr(robust_ot.score, name)) for name in robust_ot.score.__all__]
+    things += [(f"pot.{name}", getattr(robust_ot.pot, name)) for name in robust_ot.pot.__all__]
     for name, thing in things:
         assert inspect.getdoc(thing), name
-        if name not in ("ConvergenceWarning", "Distances", "set_threads", "get_threads"):
+        if name not in ("ConvergenceWarning", "Distances", "set_threads", "get_threads", "pot.CooTuple", "pot.InputError"):
             assert ">>>" in inspect.getdoc(thing), name

@@ -50,18 +50,24 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Exact transport between weights a and b at costs M.
+/// Exact transport between weights a and b at costs M, with a limit of pivots.
 #[pyfunction]
 pub fn emd<'py>(
     a: &Bound<'py, PyAny>,
     b: &Bound<'py, PyAny>,
     costs: &Bound<'py, PyAny>,
+    pivots: &Bound<'py, PyAny>,
 ) -> PyResult<Exact<'py>> {
     let py = a.py();
+    let most: usize = argument(pivots, "numItermax", "a whole number of at least 1")?;
+    if most == 0 {
+        return Err(PyValueError::new_err("numItermax must be at least 1, but is 0"));
+    }
     let matrix = Matrix::new(costs, "M")?;
     let problem = Problem::new(a, b, &matrix)?;
     let solved = run(py, |interrupt| {
         let mut simplex = NetworkSimplex::new(slice(&problem.a), slice(&problem.b))?;
+        simplex.limit_pivots(most);
         let solution = simplex.solve(problem.costs(), interrupt)?;
         let mut plan = Array2::zeros(problem.costs.dim());
         let mut cost = 0.0;
@@ -76,8 +82,9 @@ pub fn emd<'py>(
     Ok((plan.into_pyarray(py), u, v, cost, solution.optimal))
 }
 
-/// Entropic transport between weights a and b at costs M.
+/// Entropic transport between weights a and b at costs M, from potentials if they are given.
 #[pyfunction]
+#[pyo3(signature = (a, b, costs, reg, tolerance, iterations, start=None))]
 pub fn sinkhorn<'py>(
     a: &Bound<'py, PyAny>,
     b: &Bound<'py, PyAny>,
@@ -85,8 +92,10 @@ pub fn sinkhorn<'py>(
     reg: &Bound<'py, PyAny>,
     tolerance: &Bound<'py, PyAny>,
     iterations: &Bound<'py, PyAny>,
+    start: Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
 ) -> PyResult<Entropic<'py>> {
     let py = a.py();
+    let start = start.map(|(f, g)| PyResult::Ok((vector(&f, "f")?, vector(&g, "g")?))).transpose()?;
     let reg: f64 = argument(reg, "reg", "a positive number")?;
     let limit: f64 = argument(tolerance, "stopThr", "a finite number that is not negative")?;
     let most: usize = argument(iterations, "numItermax", "a whole number of at least 1")?;
@@ -102,6 +111,9 @@ pub fn sinkhorn<'py>(
     let problem = Problem::new(a, b, &matrix)?;
     let solved = run(py, |interrupt| {
         let mut sinkhorn = Sinkhorn::<f64>::new(slice(&problem.a), slice(&problem.b), reg)?;
+        if let Some((f, g)) = &start {
+            sinkhorn.start_at(slice(f), slice(g))?;
+        }
         let report = sinkhorn.solve(problem.costs(), limit, most, interrupt)?;
         Ok((sinkhorn.plan(problem.costs())?, sinkhorn.potentials(), report))
     })?;

@@ -47,6 +47,8 @@ pub struct NetworkSimplex {
     tree: Tree,
     warm: bool,
     next_arc: usize,
+    /// The largest number of pivots of one solve.
+    pivot_limit: usize,
     /// Buffer for cost rows that are not stored.
     tile: Tile,
 }
@@ -118,7 +120,23 @@ impl NetworkSimplex {
         let (rows, columns) = (kept(&supply), kept(&demand));
         let pick = |units: &[i128], kept: &[usize]| kept.iter().map(|&i| units[i]).collect::<Vec<_>>();
         let tree = Tree::star(&pick(&supply, &rows), &pick(&demand, &columns));
-        Ok(Self { a, b, mass, rows, columns, tree, warm: false, next_arc: 0, tile: Tile::default() })
+        Ok(Self {
+            a,
+            b,
+            mass,
+            rows,
+            columns,
+            tree,
+            warm: false,
+            next_arc: 0,
+            pivot_limit: usize::MAX,
+            tile: Tile::default(),
+        })
+    }
+
+    /// Limits the number of pivots of each call of [`solve`](Self::solve); at the limit, its plan is feasible but not optimal.
+    pub fn limit_pivots(&mut self, pivots: usize) {
+        self.pivot_limit = pivots;
     }
 
     /// The tree of the last solve.
@@ -178,16 +196,16 @@ impl NetworkSimplex {
         // High enough that meeting a demand through the root never pays.
         let penalty = if self.warm { 0.0 } else { 2.0 * largest.max(f64::MIN_POSITIVE) * points as f64 };
         let cost = |i: usize, j: usize| costs.entry(i, j);
-        let (mut pivots, limit) = (0, PIVOTS_PER_POINT * points);
+        let (mut pivots, limit) = (0, self.pivot_limit.min(PIVOTS_PER_POINT * points));
         self.tree.refresh_potentials(cost, penalty);
         for _ in 0..MAX_REFRESHES {
             let before = pivots;
             while let Some((i, j, reduced)) = self.price(costs, tile, tolerance) {
-                self.tree.pivot(i, j, reduced);
-                pivots += 1;
                 if pivots >= limit || (pivots % PIVOTS_PER_CHECK == 0 && interrupt.is_raised()) {
                     return (pivots, false);
                 }
+                self.tree.pivot(i, j, reduced);
+                pivots += 1;
             }
             if pivots == before {
                 break;

@@ -232,3 +232,28 @@ fn streamed_costs_give_the_stored_optimum() {
         }
     }
 }
+
+#[test]
+fn a_limit_of_pivots_holds_and_the_count_that_is_needed_suffices() {
+    let n = 40;
+    let ones = vec![1.0; n];
+    let cost = matrix(n, n, &mut rng(5));
+    let solve = |limit: Option<usize>| {
+        let mut simplex = NetworkSimplex::new(&ones, &ones).unwrap();
+        limit.into_iter().for_each(|pivots| simplex.limit_pivots(pivots));
+        simplex.solve(&cost, &Interrupt::default()).unwrap()
+    };
+    let free = solve(None);
+    assert_optimal(&ones, &ones, &cost, &free);
+    let enough = solve(Some(free.pivots));
+    assert!(enough.optimal);
+    assert_eq!(enough.plan, free.plan);
+    for limit in [0, 1, free.pivots - 1] {
+        let stopped = solve(Some(limit));
+        assert!(!stopped.optimal);
+        assert_eq!(stopped.pivots, limit);
+        let mut columns = vec![0.0; n];
+        stopped.plan.iter().for_each(|e| columns[e.column] += e.mass);
+        assert!(columns.iter().all(|c| (c - 1.0).abs() < 1e-12));
+    }
+}

@@ -151,6 +151,32 @@ impl<T: Real> Sinkhorn<T> {
         std::mem::swap(&mut self.single, plan);
     }
 
+    /// Starts the next solve at these potentials, in the form of [`potentials`](Self::potentials). Points without weight
+    /// have none.
+    ///
+    /// # Errors
+    /// When there is not one number per point, or one is not finite.
+    pub fn start_at(&mut self, f: &[f64], g: &[f64]) -> Result<()> {
+        for (name, given, weights) in [("f", f, &self.a), ("g", g, &self.b)] {
+            if given.len() != weights.len() {
+                let found = format!("{} potentials are given", given.len());
+                return Err(Error::Conflict { name, rule: format!("have {} numbers", weights.len()), found });
+            }
+            if let Some(value) =
+                given.iter().zip(weights).find_map(|(x, w)| (*w > 0.0 && !x.is_finite()).then_some(*x))
+            {
+                return Err(Error::parameter(name, "finite where there is weight", value));
+            }
+        }
+        let relative = |given: &[f64], weights: &Array1<f64>| -> Array1<f64> {
+            let terms = given.iter().zip(weights);
+            terms.map(|(x, w)| if *w > 0.0 { x - self.regularization * w.ln() } else { 0.0 }).collect()
+        };
+        (self.f, self.g) = (relative(f, &self.a), relative(g, &self.b));
+        self.warm = true;
+        Ok(())
+    }
+
     /// Iterates until the marginal error is within the tolerance: from the last potentials, by ε-scaling, and finally, up to
     /// 25 million costs in double precision, from an exact plan.
     ///

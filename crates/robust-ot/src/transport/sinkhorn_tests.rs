@@ -209,3 +209,30 @@ fn newton_steps_need_no_held_plan() {
     assert!(held.converged && unheld.converged, "{held:?} {unheld:?}");
     assert_abs_diff_eq!(value, again, epsilon = 1e-12);
 }
+
+#[test]
+fn a_solve_that_starts_at_the_solution_is_there() {
+    let (m, n) = (30, 20);
+    let mut a = vec![1.0 / (m - 1) as f64; m];
+    a[3] = 0.0;
+    let b = vec![1.0 / n as f64; n];
+    let cost = matrix(m, n, &mut rng(3));
+    let solve = |start: Option<&(Array1<f64>, Array1<f64>)>| {
+        let mut sinkhorn = Sinkhorn::<f64>::new(&a, &b, 0.01).unwrap();
+        if let Some((f, g)) = start {
+            sinkhorn.start_at(f.as_slice().unwrap(), g.as_slice().unwrap()).unwrap();
+        }
+        let report = sinkhorn.solve(&cost, 1e-10, 10_000, &Interrupt::default()).unwrap();
+        assert!(report.converged);
+        (report.iterations, sinkhorn.potentials())
+    };
+    let (cold, potentials) = solve(None);
+    let (warm, again) = solve(Some(&potentials));
+    assert!(warm <= 2 && cold > 10, "{warm} and {cold} iterations");
+    for (x, y) in potentials.0.iter().zip(&again.0).filter(|(x, _)| x.is_finite()) {
+        assert!((x - y).abs() < 1e-8);
+    }
+    let mut sinkhorn = Sinkhorn::<f64>::new(&a, &b, 0.01).unwrap();
+    assert!(sinkhorn.start_at(&[0.0; 2], &[0.0; 20]).is_err());
+    assert!(sinkhorn.start_at(&[f64::NAN; 30], &[0.0; 20]).is_err());
+}
