@@ -23,6 +23,7 @@ from robust_ot import score
 from robust_ot._core import __version__, get_threads, set_threads
 from robust_ot._distance import Distances, distance, pairwise
 from robust_ot._loss import loss_gradient
+from robust_ot._neighbors import Neighbors, nearest
 from robust_ot._plain import emd, emd2, sinkhorn, sinkhorn2
 from robust_ot._solution import Solution
 from robust_ot._vectors import label_vectors, read_vec
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ConvergenceWarning",
     "Distances",
+    "Neighbors",
     "RobustOTClassifier",
     "Solution",
     "__version__",
@@ -43,6 +45,7 @@ __all__ = [
     "get_threads",
     "label_vectors",
     "loss_gradient",
+    "nearest",
     "pairwise",
     "read_vec",
     "score",

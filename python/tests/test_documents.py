@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import robust_ot
 
-MODULES = ["robust_ot", *(f"robust_ot.{name}" for name in
-           ("score", "_distance", "_plain", "_solution", "_loss", "_vectors", "_classifier", "torch"))]  # fmt: skip
+PARTS = ("score", "_distance", "_neighbors", "_plain", "_solution", "_loss", "_vectors", "_classifier", "torch")
+MODULES = ["robust_ot", *(f"robust_ot.{name}" for name in PARTS)]
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -37,5 +37,5 @@ def test_every_public_thing_is_documented_with_an_example():
     things += [(f"score.{name}", getattr(robust_ot.score, name)) for name in robust_ot.score.__all__]
     for name, thing in things:
         assert inspect.getdoc(thing), name
-        if name not in ("ConvergenceWarning", "Distances", "set_threads", "get_threads"):
+        if name not in ("ConvergenceWarning", "Distances", "Neighbors", "set_threads", "get_threads"):
             assert ">>>" in inspect.getdoc(thing), name

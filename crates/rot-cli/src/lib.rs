@@ -24,6 +24,7 @@ mod machine;
 mod metric_options;
 mod model_input;
 mod model_run;
+mod nearest;
 mod options;
 mod output;
 mod pairwise;
@@ -70,8 +71,10 @@ struct Cli {
 enum Command {
     /// The robust distance between two point clouds or two texts
     Distance(distance::Distance),
-    /// All distances among many point clouds or texts
+    /// All distances among many point clouds or texts, or from some to others
     Pairwise(pairwise::Pairwise),
+    /// The nearest point clouds or texts of each one, without most of the distances
+    Nearest(nearest::Nearest),
     Train(Box<train::Train>),
     Predict(predict::Predict),
     Evaluate(evaluate::Evaluate),
@@ -89,7 +92,7 @@ enum Command {
 
 /// The commands as `rot --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Compute", &["distance", "pairwise"]),
+    ("Compute", &["distance", "pairwise", "nearest"]),
     ("Learn", &["train", "predict", "evaluate", "extend"]),
     ("Show", &["demo", "inspect", "verify", "report"]),
     ("Paper", &["reproduce"]),
@@ -122,6 +125,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let done = parsed.map_err(Failure::from).and_then(|cli| match cli.command {
         Command::Distance(command) => command.run(&line),
         Command::Pairwise(command) => command.run(),
+        Command::Nearest(command) => command.run(),
         Command::Train(command) => command.run(&line),
         Command::Predict(command) => command.run(),
         Command::Evaluate(command) => command.run(),

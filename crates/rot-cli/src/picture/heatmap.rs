@@ -1,4 +1,4 @@
-//! Heatmaps of square matrices.
+//! Heatmaps of matrices.
 
 use ndarray::Array2;
 use plotters::coord::Shift;
@@ -21,10 +21,11 @@ const DARK_INK: RGBColor = RGBColor(17, 17, 17);
 /// The color of numbers in dark cells.
 const LIGHT_INK: RGBColor = RGBColor(250, 250, 250);
 
-/// A square matrix with the same labels on both sides.
+/// A matrix with labels of its rows and its columns.
 pub struct Heatmap<'a> {
     pub matrix: &'a Array2<f64>,
-    pub labels: &'a [String],
+    pub rows: &'a [String],
+    pub columns: &'a [String],
     pub title: &'a str,
     /// Leaves the diagonal out of the color scale: its zeros would take up most of it.
     pub plain_diagonal: bool,
@@ -39,7 +40,13 @@ pub fn metric_heatmap<T>(
 ) -> T {
     let (n, block) = (metric.nrows(), metric.nrows().div_ceil(MOST_CELLS).max(1));
     if block == 1 {
-        return draw(&Heatmap { matrix: metric, labels, title, plain_diagonal: false });
+        return draw(&Heatmap {
+            matrix: metric,
+            rows: labels,
+            columns: labels,
+            title,
+            plain_diagonal: false,
+        });
     }
     let size = n.div_ceil(block);
     let range = |at: usize| at * block..((at + 1) * block).min(n);
@@ -50,7 +57,7 @@ pub fn metric_heatmap<T>(
     let matrix = Array2::from_shape_fn((size, size), mean);
     let labels: Vec<String> = (0..size).map(|at| labels[at * block].clone()).collect();
     let title = format!("{title}, means of {block} × {block} entries");
-    draw(&Heatmap { matrix: &matrix, labels: &labels, title: &title, plain_diagonal: false })
+    draw(&Heatmap { matrix: &matrix, rows: &labels, columns: &labels, title: &title, plain_diagonal: false })
 }
 
 /// The positions of the parts, in pixels.
@@ -63,12 +70,14 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(labels: &[String]) -> Self {
-        let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).min(LETTERS) as i32;
-        let cell = (640 / labels.len().max(1) as i32).clamp(6, 64);
-        let (left, top) = (longest * 8 + 24, 44);
-        let grid = cell * labels.len() as i32;
-        let (width, height) = ((left + grid + 110) as u32, (top + grid + longest * 8 + 24) as u32);
+    fn new(rows: &[String], columns: &[String]) -> Self {
+        let longest = |labels: &[String]| {
+            labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).min(LETTERS) as i32
+        };
+        let cell = (640 / rows.len().max(columns.len()).max(1) as i32).clamp(6, 64);
+        let (left, top) = (longest(rows) * 8 + 24, 44);
+        let (across, down) = (cell * columns.len() as i32, cell * rows.len() as i32);
+        let (width, height) = ((left + across + 110) as u32, (top + down + longest(columns) * 8 + 24) as u32);
         Self { cell, left, top, width, height }
     }
 
@@ -79,15 +88,15 @@ impl Layout {
 
 impl Drawing for Heatmap<'_> {
     fn size(&self) -> (u32, u32) {
-        let layout = Layout::new(self.labels);
+        let layout = Layout::new(self.rows, self.columns);
         (layout.width, layout.height)
     }
 
     /// Draws the cells with their labels, their values if there is space, and the color scale.
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn<B> {
-        let layout = Layout::new(self.labels);
+        let layout = Layout::new(self.rows, self.columns);
         area.draw_text(self.title, &text(18), (layout.left, 14))?;
-        let n = self.labels.len();
+        let (down, across) = (self.rows.len(), self.columns.len());
         let (low, high) = self.range();
         for ((row, column), &value) in self.matrix.indexed_iter() {
             let (x, y) = layout.corner(row, column);
@@ -98,27 +107,26 @@ impl Drawing for Heatmap<'_> {
                 (false, false) => (color(part), LIGHT_INK),
             };
             area.draw(&Rectangle::new([(x, y), (x + layout.cell, y + layout.cell)], paint.filled()))?;
-            if n <= NUMBERED {
+            if down.max(across) <= NUMBERED {
                 let style = text(layout.cell / 5 + 2).color(&ink).pos(Pos::new(HPos::Center, VPos::Center));
                 area.draw_text(&short(value), &style, (x + layout.cell / 2, y + layout.cell / 2))?;
             }
         }
         // One label per cell, or as many as fit.
         let every = (12 / layout.cell.max(1)).max(1) as usize;
-        for (i, label) in self.labels.iter().enumerate().step_by(every) {
-            let label = shortened(label, LETTERS);
-            let (x, y) = layout.corner(i, i);
+        for (i, label) in self.rows.iter().enumerate().step_by(every) {
+            let (_, y) = layout.corner(i, 0);
             let at_row = text(13).pos(Pos::new(HPos::Right, VPos::Center));
-            area.draw_text(&label, &at_row, (layout.left - 8, y + layout.cell / 2))?;
+            area.draw_text(&shortened(label, LETTERS), &at_row, (layout.left - 8, y + layout.cell / 2))?;
+        }
+        for (i, label) in self.columns.iter().enumerate().step_by(every) {
+            let (x, below) = layout.corner(down, i);
             let turned = ("sans-serif", 13).into_font().transform(FontTransform::Rotate90);
             let at_column = TextStyle::from(turned).color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
-            area.draw_text(
-                &label,
-                &at_column,
-                (x + layout.cell / 2, layout.top + layout.cell * n as i32 + 8),
-            )?;
+            area.draw_text(&shortened(label, LETTERS), &at_column, (x + layout.cell / 2, below + 8))?;
         }
-        draw_scale(area, &layout, n as i32 * layout.cell, (low, high))
+        let lengths = (across as i32 * layout.cell, down as i32 * layout.cell);
+        draw_scale(area, &layout, lengths, (low, high))
     }
 }
 
@@ -135,10 +143,10 @@ impl Heatmap<'_> {
 fn draw_scale<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     layout: &Layout,
-    length: i32,
+    (across, length): (i32, i32),
     (low, high): (f64, f64),
 ) -> Drawn<B> {
-    let left = layout.left + length + 20;
+    let left = layout.left + across + 20;
     for step in 0..length {
         let y = layout.top + length - 1 - step;
         let shade = color(f64::from(step) / f64::from(length));

@@ -215,7 +215,13 @@ impl FilmTable<'_> {
 
     /// The table as a heatmap.
     pub fn heatmap(&self) -> Heatmap<'_> {
-        Heatmap { matrix: &self.ours, labels: &self.names, title: &self.title, plain_diagonal: true }
+        Heatmap {
+            matrix: &self.ours,
+            rows: &self.names,
+            columns: &self.names,
+            title: &self.title,
+            plain_diagonal: true,
+        }
     }
 
     /// The file name of the heatmap.
