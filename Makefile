@@ -105,8 +105,8 @@ lint-rust:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 lint-python: $(VENV)/ready
-	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py
-	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py
+	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py experiments/comparing.py
+	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py experiments/comparing.py
 	$(VENV)/bin/mypy
 
 docs: site docs-rust

@@ -114,7 +114,7 @@ def main() -> None:
 
     count, *size = CHECK
     docs = documents(count, size[0], size[1], seed=7)
-    means = _ray_neighbors._Means(_ray_neighbors.Summary.of(distributed._check(docs)[0]), *arguments(size[2]))
+    means = _core.Means(_ray_neighbors.Summary.of(distributed._check(docs)[0]).means, arguments(size[2])[0])
     others = list(range(1, count))
     mean = seconds(lambda: means.bounds(0, others), count - 1)
     ray.init(log_to_driver=False)
@@ -205,7 +205,7 @@ def many(model: dict) -> list[str]:
     ]
     for name, spent, disk in (
         ("all distances", full, count**2 * 16 / 1e12),
-        (f"the {NEIGHBORS} nearest of each", nearest, count * NEIGHBORS * 16 / 1e12),
+        (f"the {NEIGHBORS} nearest of each", nearest, count * NEIGHBORS * 25 / 1e12),
     ):
         hours = spent / 3600
         machines = [hours / CORES / 24, hours / CORES / 168]

@@ -1,4 +1,4 @@
-"""`robust_ot.compare` beside other two-sample tests: rejections at 5 % for samples that differ in known ways, and for equal ones.
+"""`robust_ot.compare` beside other tests: rejections at 5 % of samples that differ in known ways, and of equal ones.
 
 Every draw gives the same two samples to all tests: the maximum mean discrepancy (Gaussian kernel, median width) and the energy
 distance with the same number of permutations, Kolmogorov-Smirnov for each column with Holm's adjustment, and two classifier
@@ -15,12 +15,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+import robust_ot
 from scipy.spatial.distance import cdist
 from scipy.stats import ks_2samp, mannwhitneyu
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-
-import robust_ot
 
 LEVEL = 0.05
 #: The size of each change with 100 rows a side; it falls with the square root of the number of rows.

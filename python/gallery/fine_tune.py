@@ -10,9 +10,13 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
-import torch
-from robust_ot.torch import RobustOTLoss
-from torch import nn
+
+try:
+    import torch
+    from robust_ot.torch import RobustOTLoss
+    from torch import nn
+except ImportError as error:
+    sys.exit(f"fine_tune.py needs torch: pip install 'robust-ot[torch]' ({error})")
 
 NAMES = ["cat", "dog", "fox", "car", "bus", "van", "rose", "fern", "oak"]
 

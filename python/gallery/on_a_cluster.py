@@ -12,12 +12,16 @@ import tempfile
 
 import matplotlib.pyplot as plt
 import numpy as np
-import ray
-import torch
-from robust_ot import distributed
-from robust_ot.ray_train import load_checkpoint, torch_trainer
-from robust_ot.torch import RobustOTLoss
-from torch import nn
+
+try:
+    import ray
+    import torch
+    from robust_ot import distributed
+    from robust_ot.ray_train import load_checkpoint, torch_trainer
+    from robust_ot.torch import RobustOTLoss
+    from torch import nn
+except ImportError as error:
+    sys.exit(f"on_a_cluster.py needs Ray and torch: pip install 'robust-ot[ray,torch]' ({error})")
 
 
 def samples(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,12 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
-from robust_ot import RobustOTClassifier, plot, score
+from robust_ot import plot, score
+
+try:
+    from robust_ot import RobustOTClassifier
+except ImportError as error:
+    sys.exit(f"tag_prediction.py needs scikit-learn: pip install 'robust-ot[sklearn]' ({error})")
 
 TAGS = [
     "beach", "sea", "boat",

@@ -26,6 +26,7 @@ from robust_ot._comparison import Comparison
 from robust_ot._core import __version__, get_threads, set_threads
 from robust_ot._distance import Distances, distance, pairwise
 from robust_ot._loss import loss_gradient
+from robust_ot._neighbors import Neighbors, nearest
 from robust_ot._pot_entropic import sinkhorn, sinkhorn2
 from robust_ot._pot_exact import emd, emd2
 from robust_ot._solution import Solution
@@ -41,6 +42,7 @@ __all__ = [
     "ConvergenceWarning",
     "Distances",
     "DriftDetector",
+    "Neighbors",
     "RobustOTClassifier",
     "Solution",
     "__version__",
@@ -51,6 +53,7 @@ __all__ = [
     "get_threads",
     "label_vectors",
     "loss_gradient",
+    "nearest",
     "pairwise",
     "read_vec",
     "score",

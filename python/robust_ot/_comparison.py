@@ -216,7 +216,7 @@ class Comparison:
 
 
 def _p(p_value: float) -> str:
-    """A p-value for reading, with at most four digits after the point."""
+    """Return a p-value for reading, with at most four digits after the point."""
     return f"{p_value:.1e}" if p_value < 1e-4 else f"{p_value:.4f}".rstrip("0").rstrip(".")
 
 
@@ -226,7 +226,7 @@ def _complete(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of a table: lists as text, the change in words, no histograms."""
+    """Return a row of a table: lists as text, the change in words, no histograms."""
     flat = {key: value for key, value in row.items() if key not in ("change", "histogram", "shares", "names")}
     if "names" in row:
         flat = {"first": row["names"][0], "second": row["names"][1], **flat}

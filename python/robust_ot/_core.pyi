@@ -14,6 +14,7 @@ __all__ = [
     "Learner",
     "Means",
     "Model",
+    "Neighbors",
     "RobustLoss",
     "Screen",
     "Solution",
@@ -29,6 +30,7 @@ __all__ = [
     "main",
     "match_columns",
     "metric_offset",
+    "nearest",
     "pairwise",
     "precision_at",
     "rank",
@@ -56,6 +58,16 @@ def pairwise(
     solver: tuple[Any, ...],
     scale: Any | None = None,
 ) -> tuple[_Vector, _Vector, _Vector, NDArray[np.bool_], dict[int, Exception], tuple[int, int, float] | None, float]: ...
+def nearest(
+    points: Sequence[Any],
+    weights: Sequence[Any],
+    queries: Sequence[tuple[int, float]],
+    documents: Sequence[int],
+    top: int,
+    metric: tuple[Any, ...],
+    solver: tuple[Any, ...],
+    scale: Any | None = None,
+) -> Neighbors: ...
 def match_columns(labels: Sequence[str], names: Sequence[list[str] | None]) -> list[list[int] | None]: ...
 def metric_offset(metric: tuple[Any, ...], features: int) -> float: ...
 def check_measure(points: Any, weights: Any) -> tuple[int, int]: ...
@@ -175,6 +187,31 @@ class Model:
 class Means:
     def __new__(cls, means: Any, metric: tuple[Any, ...]) -> Means: ...
     def bounds(self, source: int, targets: Sequence[int]) -> _Vector: ...
+
+@final
+class Neighbors:
+    @property
+    def indices(self) -> NDArray[np.int64]: ...
+    @property
+    def values(self) -> _Matrix: ...
+    @property
+    def lower_bounds(self) -> _Matrix: ...
+    @property
+    def relative_gaps(self) -> _Matrix: ...
+    @property
+    def converged(self) -> NDArray[np.bool_]: ...
+    @property
+    def next_lower_bounds(self) -> _Vector: ...
+    @property
+    def solved(self) -> int: ...
+    @property
+    def bounded(self) -> int: ...
+    @property
+    def errors(self) -> dict[int, Exception]: ...
+    @property
+    def uneven(self) -> tuple[int, int, float] | None: ...
+    @property
+    def offset(self) -> float: ...
 
 @final
 class Screen: ...

@@ -137,13 +137,13 @@ def distance(
 
 @dataclass(frozen=True)
 class Distances:
-    """All distances among some measures; ``np.asarray`` returns the matrix.
+    """All distances among some measures, or from some to others; ``np.asarray`` returns the matrix.
 
     Attributes
     ----------
-    matrix : ndarray of shape (n, n)
+    matrix : ndarray of shape (n, n) or (n, m)
         Upper bounds, the distances.
-    lower_bounds : ndarray of shape (n, n)
+    lower_bounds : ndarray of the same shape
         Lower bounds.
     relative_gap : float
         The widest relative gap of any pair.
@@ -171,6 +171,7 @@ class Distances:
 
 def pairwise(
     measures: Sequence[MeasureLike],
+    documents: Sequence[MeasureLike] | None = None,
     *,
     metric: Metric = "p",
     k: int = 1,
@@ -188,22 +189,28 @@ def pairwise(
     memory: int | str | None = None,
     device: str = "auto",
 ) -> Distances:
-    """Compute all robust distances among many measures, in parallel.
+    """Compute all robust distances among many measures, or from some to others, in parallel.
 
-    The matrix is the same for any number of threads. Each measure is also compared with itself, since not every metric
-    set gives zero there.
+    The matrix is the same for any number of threads. Among themselves, each measure is also compared with itself, since not
+    every metric set gives zero there.
 
     Parameters
     ----------
     measures : sequence of array-like or of (points, weights)
         Points, one per row, with uniform weights or their own. Columns of data frames are matched by name.
+    documents : sequence of array-like or of (points, weights), optional
+        Compare with these instead of with each other: the matrix has a row per measure and a column per document.
     metric, k, rho, lam, prior, groups, grouping, seed, scale, entropy, solver, tol, max_iter, memory, device
         As for :func:`distance`; features are scaled by their spread over all measures pooled, each with the same weight.
 
     Returns
     -------
     Distances
-        The symmetric matrix with its lower bounds.
+        The matrix with its lower bounds; symmetric without ``documents``.
+
+    See Also
+    --------
+    nearest : the nearest documents only, without most of the distances.
 
     Examples
     --------
@@ -213,21 +220,14 @@ def pairwise(
     array([[0.  , 0.02, 8.  ],
            [0.02, 0.  , 7.22],
            [8.  , 7.22, 0.  ]])
+    >>> robust_ot.pairwise(clouds[:1], clouds[1:], metric="w2").matrix.round(2)
+    array([[0.02, 8.  ]])
     """
-    if measures is None or isinstance(measures, str) or not isinstance(measures, Iterable):
-        raise ValueError(f"measures must be a sequence of points, but is {measures!r}")
-    points, weights = [], []
-    for measure in measures:
-        # A tuple of two holds points and weights; anything else is points.
-        own = measure if isinstance(measure, tuple) and len(measure) == 2 else (measure, None)
-        points.append(own[0])
-        weights.append(own[1])
-    n = len(points)
-    if n < 2:
-        raise ValueError(f"measures must be at least 2, but there {'is' if n == 1 else 'are'} {n}")
-    names = next(filter(None, map(column_names, points)), None)
-    points = matched(points, [f"measures[{i}]" for i in range(n)])
-    pairs = [(i, j) for i in range(n) for j in range(i, n)]
+    points, weights, labels = gathered(measures, documents)
+    n, names = len(points), first_names(points)
+    points = matched(points, labels)
+    rows = sum(label.startswith("measures") for label in labels)
+    pairs = [(i, j) for i in range(rows) for j in (range(i, n) if documents is None else range(rows, n))]
     values, lower, gaps, converged, errors, uneven, offset = _core.pairwise(
         points,
         weights,
@@ -239,11 +239,45 @@ def pairwise(
     warn_uneven(uneven, names)
     for at, error in errors.items():
         i, j = pairs[at]
-        raise type(error)(f"measures[{i}] and measures[{j}]: {error}")
+        raise type(error)(f"{labels[i]} and {labels[j]}: {error}")
     unfinished, widest = int((~converged).sum()), float(gaps.max())
     if unfinished:
         warn_unconverged(f"{unfinished} pairs did not converge; the widest relative gap is {widest:.1e}", widest)
-    return Distances(_symmetric(n, pairs, values), _symmetric(n, pairs, lower), widest, unfinished, offset)
+    if documents is not None:
+        values, lower = values.reshape(rows, -1), lower.reshape(rows, -1)
+    else:
+        values, lower = _symmetric(n, pairs, values), _symmetric(n, pairs, lower)
+    return Distances(values, lower, widest, unfinished, offset)
+
+
+def gathered(
+    measures: Sequence[MeasureLike], documents: Sequence[MeasureLike] | None
+) -> tuple[list[Any], list[Any], list[str]]:
+    """Return points, weights and names of all measures and then of all documents."""
+    points: list[Any] = []
+    weights: list[Any] = []
+    labels: list[str] = []
+    for name, given in (("measures", measures), ("documents", documents)):
+        if name == "documents" and given is None:
+            continue
+        if given is None or isinstance(given, str) or not isinstance(given, Iterable):
+            raise ValueError(f"{name} must be a sequence of points, but is {given!r}")
+        before = len(points)
+        for measure in given:
+            # A tuple of two holds points and weights; anything else is points.
+            own = measure if isinstance(measure, tuple) and len(measure) == 2 else (measure, None)
+            labels.append(f"{name}[{len(points) - before}]")
+            points.append(own[0])
+            weights.append(own[1])
+        n, least = len(points) - before, 2 if documents is None else 1
+        if n < least:
+            raise ValueError(f"{name} must be at least {least}, but there {'is' if n == 1 else 'are'} {n}")
+    return points, weights, labels
+
+
+def first_names(points: Sequence[Any]) -> list[str] | None:
+    """Return the column names of the first data frame."""
+    return next(filter(None, map(column_names, points)), None)
 
 
 def _symmetric(n: int, pairs: Iterable[tuple[int, int]], values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 try:
     import ray
 except ImportError as error:
     raise ImportError(f"robust_ot.distributed needs Ray: pip install robust-ot[ray] ({error})") from error
 
+import robust_ot
 from robust_ot import _core
 from robust_ot._columns import matched
 from robust_ot._distance import Distances, MeasureLike, Solver
@@ -69,7 +70,7 @@ class AllDistances(Distances):
 
 
 @dataclass(frozen=True)
-class Neighbors:
+class Neighbors(robust_ot.Neighbors):
     """The nearest neighbors of every measure.
 
     Attributes
@@ -77,23 +78,16 @@ class Neighbors:
     indices : ndarray of shape (n, k)
         The neighbors, the nearest first, without the measure itself; −1 for a measure that is invalid or has a distance that
         cannot be computed.
-    distances : ndarray of shape (n, k)
-        Their distances.
-    solved : int
-        Number of distances solved; the bounds excluded the others.
-    bounds : int
-        Number of ordered pairs that were bounded by potentials.
-    pairs : int
-        Number of distances that a full matrix would have needed.
+    distances, lower_bounds : ndarray of shape (n, k)
+        Their distances and lower bounds of them.
+    certain : ndarray of bool, shape (n, k)
+        As in :class:`robust_ot.Neighbors`.
+    relative_gap, unfinished, solved, bounds, pairs, offset
+        As in :class:`robust_ot.Neighbors`.
     failed : dict
         What is wrong, by ``(i,)`` for a measure.
     """
 
-    indices: NDArray[np.int64]
-    distances: NDArray[np.float64]
-    solved: int
-    bounds: int
-    pairs: int
     failed: dict[tuple[int, ...], str]
 
 
@@ -242,7 +236,8 @@ def nearest(
     memory
         As for :func:`pairwise`.
     out : path, optional
-        A folder for ``indices.npy``, ``distances.npy`` and a manifest; a run that died continues there.
+        A folder for ``indices.npy``, ``distances.npy``, ``lower_bounds.npy``, ``certain.npy`` and a manifest; a run that died
+        continues there.
     block : int
         Number of measures whose neighbors one task finds.
     ray_address, progress
@@ -269,9 +264,14 @@ def nearest(
     if not 1 <= top_k < sound:
         raise ValueError(f"top_k must be from 1 to one less than the {sound} measures, but is {top_k}")
     shape = (n, top_k)
-    arrays = {"indices": (shape, np.int64), "distances": (shape, np.float64)}
-    store = Store(out, fingerprint("nearest", _core.__version__, checked, asked, how, top_k, block), arrays)
-    solved, bounds = store.notes.get("solved", 0), store.notes.get("bounds", 0)
+    arrays: dict[str, tuple[tuple[int, int], Any]] = {
+        "indices": (shape, np.int64),
+        "distances": (shape, np.float64),
+        "lower_bounds": (shape, np.float64),
+        "certain": (shape, np.bool_),
+    }
+    store = Store(out, fingerprint("nearest with bounds", _core.__version__, checked, asked, how, top_k, block), arrays)
+    counts = {"solved": 0, "bounds": 0, "unfinished": 0, "relative_gap": 0.0, **store.notes.get("counts", {})}
     failed = {**_recorded(store), **failed}
     blocks = {str(i): range(i, min(i + block, n)) for i in range(0, n, block)}
     told = Progress("nearest", n, progress)
@@ -286,25 +286,41 @@ def nearest(
             for name, rows in blocks.items()
             if name not in store.done
         )
-        for name, (indices, distances, count, bounded, errors) in _run(todo):
+        for name, (indices, distances, lower, gaps, certain, converged, count, bounded, errors) in _run(todo):
+            found = {"indices": indices, "distances": distances, "lower_bounds": lower, "certain": certain}
             for at, row in enumerate(blocks[name]):
-                store.put("indices", row, 0, indices[at])
-                store.put("distances", row, 0, distances[at])
-            solved, bounds = solved + count, bounds + bounded
+                for which, numbers in found.items():
+                    store.put(which, row, 0, numbers[at])
+            counts["solved"] += count
+            counts["bounds"] += bounded
+            counts["unfinished"] += int((~converged[indices >= 0]).sum())
+            counts["relative_gap"] = max(counts["relative_gap"], float(np.max(gaps[indices >= 0], initial=0.0)))
             failed.update(errors)
-            store.notes = {
-                "failed": [[list(places), why] for places, why in failed.items()],
-                "solved": solved,
-                "bounds": bounds,
-            }
+            store.notes = {"failed": [[list(places), why] for places, why in failed.items()], "counts": dict(counts)}
             store.commit(name)
             told.step(len(blocks[name]))
     finally:
         store.close()
         told.end()
     _warn_failed(failed)
+    if counts["unfinished"]:
+        widest = counts["relative_gap"]
+        warn_unconverged(f"{counts['unfinished']} distances did not converge; the widest relative gap is {widest:.1e}", widest)
     pairs = sound * (sound - 1) // 2
-    return Neighbors(store.array("indices"), store.array("distances"), solved, bounds, pairs, failed)
+    width = next(measure[0].shape[1] for measure in checked if measure is not None)
+    return Neighbors(
+        indices=store.array("indices"),
+        distances=store.array("distances"),
+        lower_bounds=store.array("lower_bounds"),
+        certain=store.array("certain"),
+        relative_gap=counts["relative_gap"],
+        unfinished=int(counts["unfinished"]),
+        solved=int(counts["solved"]),
+        bounds=int(counts["bounds"]),
+        pairs=pairs,
+        offset=_core.metric_offset(asked, width),
+        failed=failed,
+    )
 
 
 def fit(

@@ -80,6 +80,9 @@ def test_neighbors_are_those_of_the_full_matrix(cluster, tmp_path, keywords):
         np.testing.assert_array_equal(found.indices, order)
         np.testing.assert_array_equal(found.distances, np.take_along_axis(matrix, order, 1))
         assert found.solved < found.pairs == 40 * 39 // 2
+        here = robust_ot.nearest(measures, top_k=3, **keywords)
+        for name in ("indices", "distances", "lower_bounds", "certain", "relative_gap", "unfinished", "offset"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(here, name))
 
 
 def test_neighbors_where_a_task_cannot_keep_all_measures(cluster, monkeypatch):
@@ -97,9 +100,12 @@ def test_neighbors_where_a_task_cannot_keep_all_measures(cluster, monkeypatch):
     asked = metric_arguments("p", 1, 2.0, 1.0, None, None, "contiguous", 0)
     how = (0.0, "auto", 1e-4, 1000, 1 << 28, "cpu")
     summary = _ray_neighbors.Summary.of(measures)
-    indices, distances, solved, bounds, wrong = _ray_neighbors.find_neighbors(parts, 1, summary, range(3, 14), 3, asked, how)
+    found = _ray_neighbors.find_neighbors(parts, 1, summary, range(3, 14), 3, asked, how)
     robust_ot.set_threads(None)
+    indices, distances, lower, _, certain, _, solved, bounds, wrong = found
     assert not wrong
+    kept = indices[:, 0] >= 0
+    assert certain[kept].any() and (lower <= distances)[kept].all()
     for at, row in enumerate(range(3, 14)):
         assert indices[at].tolist() == ([-1] * 3 if row in (5, 9) else order[row].tolist())
         if row not in (5, 9):

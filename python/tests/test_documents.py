@@ -9,9 +9,11 @@ import pytest
 import robust_ot
 import robust_ot.pot
 
-MODULES = ["robust_ot", *(f"robust_ot.{name}" for name in
-           ("score", "_distance", "pot", "_pot_exact", "_pot_entropic", "_pot_solve", "_pot_result", "_pot_dist", "_pot_line",
-            "_solution", "_loss", "_vectors", "_classifier", "torch"))]  # fmt: skip
+PARTS = (
+    "score", "_compare", "_comparison", "_distance", "_drift", "_neighbors", "pot", "_pot_exact", "_pot_entropic", "_pot_solve",
+    "_pot_result", "_pot_dist", "_pot_line", "_solution", "_loss", "_vectors", "_classifier", "torch",
+)  # fmt: skip
+MODULES = ["robust_ot", *(f"robust_ot.{name}" for name in PARTS)]
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -46,5 +48,14 @@ def test_every_public_thing_is_documented_with_an_example():
     things += [(f"pot.{name}", getattr(robust_ot.pot, name)) for name in robust_ot.pot.__all__]
     for name, thing in things:
         assert inspect.getdoc(thing), name
-        if name not in ("ConvergenceWarning", "Distances", "set_threads", "get_threads", "pot.CooTuple", "pot.InputError"):
+        without = (
+            "ConvergenceWarning",
+            "Distances",
+            "Neighbors",
+            "set_threads",
+            "get_threads",
+            "pot.CooTuple",
+            "pot.InputError",
+        )
+        if name not in without:
             assert ">>>" in inspect.getdoc(thing), name

@@ -23,3 +23,15 @@ def test_a_script_runs_and_draws(script, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout
     assert picture.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("script", sorted(NEEDS))
+def test_a_script_says_what_to_install(script):
+    (module, *_) = NEEDS[script]
+    path = str(GALLERY / f"{script}.py")
+    # A module that is None in this table cannot be imported.
+    code = f"import runpy, sys; sys.modules[{module!r}] = None; runpy.run_path({path!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"{script}.py needs ") and "pip install 'robust-ot[" in line

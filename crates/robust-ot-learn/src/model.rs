@@ -107,6 +107,9 @@ pub struct About {
     pub training: Option<TrainSettings>,
     /// Number of epochs run.
     pub epochs: usize,
+    /// Whether training was interrupted; the weights are those reached by then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// The epoch that the weights come from, if validation chose one.
     pub best_epoch: Option<usize>,
     /// Number of training rows.

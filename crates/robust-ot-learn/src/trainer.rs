@@ -160,6 +160,11 @@ impl<'a> Trainer<'a> {
         self.state.progress.best.map(|(epoch, _)| epoch)
     }
 
+    /// The steps so far, with those of an interrupted epoch.
+    pub fn steps(&self) -> u64 {
+        self.state.progress.steps
+    }
+
     /// Whether all epochs are done, or validation has not improved for `patience` epochs.
     pub fn finished(&self) -> bool {
         let done = self.history().len();

@@ -299,7 +299,40 @@ fn few_rows_are_not_held_out() {
 }
 
 #[test]
-fn an_interrupted_fit_returns_nothing() {
+fn a_fit_interrupted_while_it_minimizes_keeps_its_last_iteration() {
+    let (x, truth) = data(100, 6, 5, 8);
+    let train = Dataset::new(Features::Dense(x.clone()), Targets::new(5, &truth).unwrap()).unwrap();
+    let run = |stop: usize| {
+        let mut settings = FitSettings::default();
+        settings.loss.name = Some(LossName::CrossEntropy);
+        let fit = FullFit::new(&settings, Samples::new(train.clone(), names(5))).unwrap();
+        let interrupt = Interrupt::default();
+        let found = fit.run(&interrupt, &mut |event| match event {
+            FitEvent::Iteration(epoch) if epoch.epoch == stop => interrupt.raise(),
+            _ => (),
+        });
+        found.unwrap().unwrap()
+    };
+    let (early, whole) = (run(1), run(usize::MAX));
+    assert!(whole.history.len() > 1, "{}", whole.history.len());
+    assert!(early.model.about.interrupted && !whole.model.about.interrupted);
+    assert_eq!((early.history.len(), early.model.about.epochs), (1, 1));
+    assert_eq!(early.history[0].loss.to_bits(), whole.history[0].loss.to_bits());
+    assert!(early.model.about.gap > whole.model.about.gap);
+    // The choices were made, and the weights are on their way.
+    assert_eq!(early.model.about.tried.len(), whole.model.about.tried.len());
+    let right = |fitted: &Fitted| {
+        let probabilities = fitted.model.probabilities(Features::Dense(x.clone())).unwrap();
+        robust_ot_learn::score::accuracy(probabilities.view(), &Targets::new(5, &truth).unwrap()).unwrap()
+    };
+    assert!(right(&early) > 0.5 && right(&early) <= right(&whole), "{} {}", right(&early), right(&whole));
+    // A file says so, and one without the mark is of a whole run.
+    let copy = Model::from_bytes(&early.model.to_bytes().unwrap()).unwrap();
+    assert!(copy.about.interrupted);
+}
+
+#[test]
+fn a_fit_interrupted_while_it_chooses_returns_nothing() {
     let (x, truth) = data(100, 6, 5, 8);
     let train = Dataset::new(Features::Dense(x), Targets::new(5, &truth).unwrap()).unwrap();
     let fit = FullFit::new(&FitSettings::default(), Samples::new(train, names(5))).unwrap();

@@ -144,7 +144,7 @@ pub(crate) struct Among {
     pub(crate) set: MetricSet,
     pub(crate) grouping: Grouping,
     pub(crate) entropy: f64,
-    settings: Settings,
+    pub(crate) settings: Settings,
     device: DeviceChoice,
 }
 
@@ -178,7 +178,7 @@ impl Among {
     }
 
     /// Scales the features of all measures.
-    fn scale(&mut self, scale: &Bound<'_, PyAny>) -> PyResult<UnevenParts> {
+    pub(crate) fn scale(&mut self, scale: &Bound<'_, PyAny>) -> PyResult<UnevenParts> {
         let dim = self.measures.first().map_or(0, Measure::dim);
         let place = self.measures.iter().position(|measure| measure.dim() != dim).unwrap_or(0);
         let (measures, uneven) = scaled(std::mem::take(&mut self.measures), scale)?

@@ -133,8 +133,8 @@ fn fitted_at_once(
     let fitted = FullFit::new(settings, samples)?.run(interrupt, &mut tell)?;
     match (fitted, raised) {
         (_, Some(error)) => Err(Stopped::Raised(error)),
-        (Some(fitted), None) => Ok(fitted),
-        (None, None) => Err(Stopped::Interrupted),
+        (Some(fitted), None) if !fitted.model.about.interrupted => Ok(fitted),
+        (_, None) => Err(Stopped::Interrupted),
     }
 }
 

@@ -15,6 +15,7 @@ mod loss;
 mod metric;
 mod model;
 mod model_keywords;
+mod nearest;
 mod plain;
 mod scores;
 mod screens;
@@ -52,6 +53,8 @@ mod _core {
     use crate::loss::RobustLoss;
     #[pymodule_export]
     use crate::model::Model;
+    #[pymodule_export]
+    use crate::nearest::{Neighbors, nearest};
     #[pymodule_export]
     use crate::plain::{emd, sinkhorn};
     #[pymodule_export]

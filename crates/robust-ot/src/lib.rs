@@ -73,8 +73,8 @@ pub mod sets {
 pub mod solve {
     pub use crate::interrupt::Interrupt;
     pub use crate::robust::{
-        LinearOracle, PairDistance, PairSettings, SolveOptions, Step, StepRule, Storage, Workspace,
-        solve_pairs,
+        LinearOracle, Nearest, NearestSettings, Neighbor, PairDistance, PairSettings, SolveOptions, Step,
+        StepRule, Storage, Workspace, nearest, solve_pairs,
     };
 }
 

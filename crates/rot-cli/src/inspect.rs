@@ -67,6 +67,9 @@ impl Inspect {
         writeln!(out, "label vectors: {vectors}")?;
         writeln!(out, "preprocessing: features {preprocessing}")?;
         writeln!(out, "loss: {}", describe_loss(about))?;
+        if about.interrupted {
+            writeln!(out, "interrupted: training ended early, and these are the weights reached by then")?;
+        }
         if let Some(gap) = about.gap {
             writeln!(
                 out,

@@ -25,6 +25,7 @@ mod machine;
 mod metric_options;
 mod model_input;
 mod model_run;
+mod nearest;
 mod options;
 mod output;
 mod pairwise;
@@ -72,8 +73,10 @@ enum Command {
     /// The robust distance between two point clouds or two texts
     Distance(distance::Distance),
     Compare(Box<compare::Compare>),
-    /// All distances among many point clouds or texts
+    /// All distances among many point clouds or texts, or from some to others
     Pairwise(pairwise::Pairwise),
+    /// The nearest point clouds or texts of each one, without most of the distances
+    Nearest(nearest::Nearest),
     Train(Box<train::Train>),
     Predict(predict::Predict),
     Evaluate(evaluate::Evaluate),
@@ -91,7 +94,7 @@ enum Command {
 
 /// The commands as `rot --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Compute", &["distance", "compare", "pairwise"]),
+    ("Compute", &["distance", "compare", "pairwise", "nearest"]),
     ("Learn", &["train", "predict", "evaluate", "extend"]),
     ("Show", &["demo", "inspect", "verify", "report"]),
     ("Paper", &["reproduce"]),
@@ -125,6 +128,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Distance(command) => command.run(&line),
         Command::Compare(command) => command.run(&line),
         Command::Pairwise(command) => command.run(),
+        Command::Nearest(command) => command.run(),
         Command::Train(command) => command.run(&line),
         Command::Predict(command) => command.run(),
         Command::Evaluate(command) => command.run(),

@@ -86,15 +86,20 @@ pub fn p_text(p_value: f64) -> String {
     format!("{p_value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Writes a matrix as `.npy`, or as `.csv`/`.tsv` with row and column labels if given.
-pub fn write_matrix(path: &Path, matrix: &Array2<f64>, labels: Option<&[String]>) -> Result<(), Failure> {
+/// Writes a matrix as `.npy`, or as `.csv`/`.tsv` with labels of rows and columns if given.
+pub fn write_matrix(
+    path: &Path,
+    matrix: &Array2<f64>,
+    labels: Option<(&[String], &[String])>,
+) -> Result<(), Failure> {
     if ending(path) == "npy" {
         return write_npy(path, matrix).map_err(write_failure);
     }
     let corner = || std::iter::once(String::new());
-    let header = labels.map_or_else(Vec::new, |labels| corner().chain(labels.iter().cloned()).collect());
+    let header =
+        labels.map_or_else(Vec::new, |(_, columns)| corner().chain(columns.iter().cloned()).collect());
     let rows = matrix.rows().into_iter().enumerate().map(|(i, row)| {
-        let label = labels.map(|labels| labels[i].clone());
+        let label = labels.map(|(rows, _)| rows[i].clone());
         label.into_iter().chain(row.iter().map(|x| format!("{x:?}"))).collect()
     });
     write_table(path, &header, rows).map_err(write_failure)

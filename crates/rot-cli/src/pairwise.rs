@@ -1,4 +1,4 @@
-//! `rot pairwise`: all distances among many measures.
+//! `rot pairwise`: all distances among many measures, or from some to others.
 
 use std::io::{self, IsTerminal, Write};
 use std::num::NonZero;
@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use ndarray::Array2;
 use robust_ot::device::{Corpus, solve_pairs_on};
-use robust_ot::solve::{Interrupt, PairDistance, PairSettings, Storage, solve_pairs};
+use robust_ot::solve::{PairDistance, PairSettings, Storage, solve_pairs};
 use robust_ot::{Measure, Settings, Status};
 use robust_ot_cuda::{Device, Pairs, Work};
 use robust_ot_learn::Memory;
@@ -31,16 +31,20 @@ use crate::signal::interrupt;
 /// The largest matrix size that is printed.
 const PRINTED: usize = 12;
 
-/// All distances among many measures, in parallel; the matrix does not depend on the number of threads.
+/// All distances among many measures, or from some to others; the matrix does not depend on the number of threads.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rot pairwise *.csv --heatmap distances.svg
+  rot pairwise monday.csv tuesday.csv --against references/*.csv
   rot pairwise scripts/*.tsv --embeddings words.vec --groups 10 --out distances.csv")]
 pub struct Pairwise {
     /// Points (.npy, .csv, .tsv, or - for a table on standard input; one per row) or, with --embeddings, lines of word, tab, count
     #[arg(required = true, num_args = 1.., value_name = "FILES")]
     files: Vec<PathBuf>,
+    /// Compare FILES with these instead of with each other: a row of the matrix per FILE, a column per file given here
+    #[arg(long, num_args = 1.., value_name = "FILES", conflicts_with = "ray", help_heading = "Input")]
+    against: Vec<PathBuf>,
     #[command(flatten)]
     text: TextOptions,
     #[command(flatten)]
@@ -68,6 +72,8 @@ pub struct Pairwise {
 /// The matrix of all distances, with its bounds.
 struct Distances {
     labels: Vec<String>,
+    /// The labels of the columns, if they are other measures than the rows.
+    against: Option<Vec<String>>,
     matrix: Array2<f64>,
     lower_bounds: Array2<f64>,
     /// h(0), the value between equal clouds.
@@ -92,7 +98,7 @@ impl Pairwise {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         settings.memory /= cores.max(rayon::current_num_threads());
         let metric = self.solver.reading(|| self.metric.read())?;
-        if self.files.len() < 2 {
+        if self.against.is_empty() && self.files.len() < 2 {
             return Err(Failure::Input(format!(
                 "the number of FILES must be at least 2, but is {}",
                 self.files.len()
@@ -100,36 +106,40 @@ impl Pairwise {
         }
         self.out.as_deref().map_or(Ok(()), |path| check_writable("--out", path, &["csv", "tsv", "npy"]))?;
         self.heatmap.as_deref().map_or(Ok(()), |path| check_writable("--heatmap", path, &["svg", "png"]))?;
-        let mut inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).collect();
+        let files = [&self.files[..], &self.against].concat();
+        let mut inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
         inputs.extend(self.text.embeddings.as_deref());
         inputs.extend(self.metric.inputs());
         check_distinct(&inputs, &[("--out", self.out.as_deref()), ("--heatmap", self.heatmap.as_deref())])?;
-        let weights = vec![None; self.files.len()];
+        let weights = vec![None; files.len()];
         let embeddings = self.text.embeddings.as_deref();
         let Inputs { sides: inputs, columns } =
-            self.solver.reading(|| read_all(&self.files, embeddings, &self.points, &weights))?;
+            self.solver.reading(|| read_all(&files, embeddings, &self.points, &weights))?;
         self.solver.check_groups(metric.grouping(inputs[0].measure.dim())?.groups())?;
-        let points = inputs.iter().map(|input| input.measure.len()).sum::<usize>() as f64;
-        let work = Work::of_pairs(0.5 * points * points, inputs[0].measure.dim());
+        let points = |of: &[Input]| of.iter().map(|input| input.measure.len()).sum::<usize>() as f64;
+        let pairs = match inputs.split_at(self.files.len()) {
+            (files, []) => 0.5 * points(files) * points(files),
+            (files, against) => points(files) * points(against),
+        };
+        let work = Work::of_pairs(pairs, inputs[0].measure.dim());
         let device = match self.ray {
             None => self.device.open_for_plans(work, metric.entropy())?,
             Some(_) => None,
         };
         let distances = match &device {
             _ if self.ray.is_some() => self.solve_on_ray(&inputs, &metric, &settings)?,
-            device => solve_all(device.as_ref(), &inputs, &metric, &settings, &interrupt())?,
+            device => solve_all(device.as_ref(), &inputs, self.files.len(), &metric, &settings)?,
         };
         // Files first: the reader of standard output may close it early.
         if let Some(path) = &self.out {
-            write_matrix(path, &distances.matrix, Some(&distances.labels))?;
+            let labels = (&distances.labels[..], distances.columns());
+            write_matrix(path, &distances.matrix, Some(labels))?;
         }
         if let Some(path) = &self.heatmap {
             let title = format!("Distances, {}", metric.set());
-            let (matrix, labels) = (&distances.matrix, &distances.labels);
-            save(
-                &Heatmap { matrix, rows: labels, columns: labels, title: &title, plain_diagonal: true },
-                path,
-            )?;
+            let (matrix, rows, columns) = (&distances.matrix, &distances.labels, distances.columns());
+            let plain_diagonal = distances.against.is_none();
+            save(&Heatmap { matrix, rows, columns, title: &title, plain_diagonal }, path)?;
         }
         if self.json {
             self.print_json(&distances, columns, &metric, device.as_ref())?;
@@ -159,6 +169,7 @@ impl Pairwise {
             solve_on_ray(address, inputs, metric, (&grouping, settings), &interrupt())?;
         Ok(Distances {
             labels: labels(inputs),
+            against: None,
             matrix,
             lower_bounds,
             offset: metric.set().offset(grouping.groups())?,
@@ -181,10 +192,13 @@ impl Pairwise {
             |matrix: &Array2<f64>| matrix.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>();
         let mut object = Map::new();
         object.insert("labels".into(), json!(distances.labels));
+        if let Some(against) = &distances.against {
+            object.insert("against".into(), json!(against));
+        }
         object.insert("matrix".into(), json!(rows(&distances.matrix)));
         object.insert("lower_bounds".into(), json!(rows(&distances.lower_bounds)));
         object.insert("offset".into(), json!(distances.offset));
-        let closest: Vec<_> = distances.closest().map(|(_, j)| &distances.labels[j]).collect();
+        let closest: Vec<_> = distances.closest().map(|(_, j)| &distances.columns()[j]).collect();
         object.insert("closest".into(), json!(closest));
         object.insert("relative_gap".into(), json!(distances.relative_gap));
         object.insert("unfinished".into(), json!(distances.unfinished));
@@ -204,17 +218,19 @@ impl Pairwise {
     }
 }
 
-/// Solves every unordered pair, including each measure with itself, since some sets do not give zero there.
+/// Solves every unordered pair of the files, including each with itself, since some sets do not give zero there; or every pair
+/// of a file with one of those after the first `files`.
 fn solve_all(
     device: Option<&Device>,
     inputs: &[Input],
+    files: usize,
     metric: &Metric,
     settings: &Settings,
-    interrupt: &Interrupt,
 ) -> Result<Distances, Failure> {
+    let interrupt = &interrupt();
     let grouping = metric.grouping(inputs[0].measure.dim())?;
-    let pairs = all_pairs(inputs.len());
-    let progress = progress_bar(pairs.len());
+    let pairs = all_pairs(files, inputs.len());
+    let progress = progress_bar(pairs.len(), "pairs");
     let start = Instant::now();
     let measures: Vec<&Measure> = inputs.iter().map(|input| &input.measure).collect();
     let (set, entropy) = (metric.set(), metric.entropy());
@@ -241,20 +257,21 @@ fn solve_all(
         );
     }
     let offset = set.offset(grouping.groups())?;
-    Distances::new(inputs, &pairs, &found, (offset, settings.memory), start)
+    Distances::new(inputs, files, (&pairs, &found), (offset, settings.memory), start)
 }
 
-/// Every unordered pair, including a measure with itself.
-fn all_pairs(n: usize) -> Vec<(usize, usize)> {
-    (0..n).flat_map(|i| (i..n).map(move |j| (i, j))).collect()
+/// Every unordered pair of the files, including a file with itself, or every pair of a file and one of the others.
+fn all_pairs(files: usize, all: usize) -> Vec<(usize, usize)> {
+    let others = |i| if all == files { i..all } else { files..all };
+    (0..files).flat_map(|i| others(i).map(move |j| (i, j))).collect()
 }
 
 impl Distances {
     /// The matrix of all pairs, unless some were interrupted.
     fn new(
         inputs: &[Input],
-        pairs: &[(usize, usize)],
-        solved: &[PairDistance],
+        files: usize,
+        (pairs, solved): (&[(usize, usize)], &[PairDistance]),
         (offset, memory): (f64, usize),
         start: Instant,
     ) -> Result<Self, Failure> {
@@ -265,14 +282,22 @@ impl Distances {
                 pairs.len()
             )));
         }
-        let n = inputs.len();
-        let (mut matrix, mut lower_bounds) = (Array2::zeros((n, n)), Array2::zeros((n, n)));
+        let others = inputs.len() - files;
+        let shape = if others == 0 { (files, files) } else { (files, others) };
+        let (mut matrix, mut lower_bounds) = (Array2::zeros(shape), Array2::zeros(shape));
         for (&(i, j), &PairDistance { value, lower_bound, .. }) in pairs.iter().zip(solved) {
+            if others > 0 {
+                (matrix[[i, j - files]], lower_bounds[[i, j - files]]) = (value, lower_bound);
+                continue;
+            }
             (matrix[[i, j]], matrix[[j, i]]) = (value, value);
             (lower_bounds[[i, j]], lower_bounds[[j, i]]) = (lower_bound, lower_bound);
         }
+        let mut labels = labels(inputs);
+        let against = labels.split_off(files);
         Ok(Self {
-            labels: labels(inputs),
+            labels,
+            against: (others > 0).then_some(against),
             matrix,
             lower_bounds,
             offset,
@@ -284,10 +309,15 @@ impl Distances {
         })
     }
 
+    /// The labels of the columns.
+    fn columns(&self) -> &[String] {
+        self.against.as_ref().unwrap_or(&self.labels)
+    }
+
     /// The nearest other measure of each measure.
     fn closest(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         (0..self.labels.len()).filter_map(|i| {
-            let others = (0..self.labels.len()).filter(|&j| j != i);
+            let others = (0..self.columns().len()).filter(|&j| self.against.is_some() || j != i);
             let nearest = others.min_by(|&x, &y| self.matrix[[i, x]].total_cmp(&self.matrix[[i, y]]))?;
             Some((i, nearest))
         })
@@ -295,11 +325,11 @@ impl Distances {
 
     fn print(&self, device: Option<&Device>) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        let n = self.labels.len();
-        if n <= PRINTED {
+        let (n, across) = self.matrix.dim();
+        if n.max(across) <= PRINTED {
             let mut table = Table::new();
             table.load_style(TABLE_STYLE);
-            table.set_header(std::iter::once("").chain(self.labels.iter().map(String::as_str)));
+            table.set_header(std::iter::once("").chain(self.columns().iter().map(String::as_str)));
             for (label, row) in self.labels.iter().zip(self.matrix.rows()) {
                 table.add_row(std::iter::once(label.clone()).chain(row.iter().map(|x| format!("{x:.4}"))));
             }
@@ -316,11 +346,12 @@ impl Distances {
                 out,
                 "  {:width$}  {:width$}  {:.4}",
                 self.labels[i],
-                self.labels[j],
+                self.columns()[j],
                 self.matrix[[i, j]]
             )?;
         }
-        let (pairs, gap, seconds) = (n * (n + 1) / 2, self.relative_gap, self.seconds);
+        let pairs = if self.against.is_none() { n * (n + 1) / 2 } else { n * across };
+        let (gap, seconds) = (self.relative_gap, self.seconds);
         if self.offset != 0.0 {
             writeln!(out, "\nEqual clouds have the value h(0) = {}", readable(self.offset))?;
         }
@@ -338,7 +369,7 @@ impl Distances {
 }
 
 /// File names without folder and extension, or the paths as given where those are ambiguous.
-fn labels(inputs: &[Input]) -> Vec<String> {
+pub fn labels(inputs: &[Input]) -> Vec<String> {
     let short: Vec<_> = inputs.iter().map(Input::label).collect();
     let unique = |label: &String| short.iter().filter(|other| *other == label).count() == 1;
     let name = |(input, label): (&Input, &String)| {
@@ -347,10 +378,13 @@ fn labels(inputs: &[Input]) -> Vec<String> {
     inputs.iter().zip(&short).map(name).collect()
 }
 
-fn progress_bar(pairs: usize) -> ProgressBar {
+/// A bar on a terminal for so many steps.
+pub fn progress_bar(steps: usize, what: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} pairs, {per_sec}, {eta} left");
-    ProgressBar::new(pairs as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    let style = ProgressStyle::with_template(&format!(
+        "{{bar:30}} {{pos}}/{{len}} {what}, {{per_sec}}, {{eta}} left"
+    ));
+    ProgressBar::new(steps as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

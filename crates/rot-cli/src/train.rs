@@ -96,6 +96,9 @@ impl Train {
             Method::Stochastic => self.fitted(&FitRun::new(&settings, samples)?, interrupt, progress)?,
         };
         notes.iter().for_each(|note| say!("rot: note: {note}"));
+        if model.about.interrupted {
+            return Err(self.keep_interrupted(&model, &history, command));
+        }
         let predicted = test.map(|mut test| {
             let zero_rows = test.preprocess(&model.preprocessing)?;
             if let Some(note) = zero_rows_note(zero_rows, test.rows(), "test rows") {
@@ -145,7 +148,7 @@ impl Train {
         Ok(settings)
     }
 
-    /// Trains on the chosen device, with a checkpoint after every epoch.
+    /// Trains on the chosen device, with a checkpoint after every epoch. Interrupted without one, it ends with the steps so far.
     fn fitted(
         &self,
         run: &FitRun,
@@ -161,7 +164,35 @@ impl Train {
         rayon::scope(|_| {
             self.train_all(&mut trainer, run.settings().epochs, checkpoints.as_ref(), interrupt, progress)
         })?;
+        if trainer.steps() == 0 {
+            return Err(Failure::Interrupted("interrupted before the first step; nothing was saved".into()));
+        }
         Ok(device.finish(run, trainer)?)
+    }
+
+    /// Saves the model of an interrupted run, without scores of its test rows: who interrupts does not want to wait for them.
+    fn keep_interrupted(&self, model: &Model, history: &[Epoch], command: &str) -> Failure {
+        let done = if model.about.gap.is_some() { "iterations" } else { "epochs" };
+        let after = format!("interrupted after {} {done}", model.about.epochs);
+        let saved = self.out.as_ref().map(|path| model.save(path).map_err(write_failure)).transpose();
+        let kept = saved.and_then(|_| {
+            let Some(folder) = &self.run else { return Ok(()) };
+            clear_run(folder)?;
+            model.save(&folder.join(MODEL)).map_err(write_failure)?;
+            write_model_run(folder, model, history, None, command)
+        });
+        if let Err(failure) = kept {
+            return failure;
+        }
+        let places: Vec<_> =
+            [&self.out, &self.run].into_iter().flatten().map(|path| path.display().to_string()).collect();
+        Failure::Interrupted(if places.is_empty() {
+            format!(
+                "{after}; nothing was saved: --out MODEL keeps the weights so far, --checkpoint DIR every epoch"
+            )
+        } else {
+            format!("{after}; the weights so far are in {}, marked as interrupted", places.join(" and "))
+        })
     }
 
     fn train_all(
@@ -176,20 +207,15 @@ impl Train {
             let done = trainer.history().len();
             let Some(epoch) = trainer.epoch(interrupt, |batch, batches| progress.batch(batch, batches))?
             else {
-                return Err(self.interrupted(done, epochs));
+                return self.checkpoint.as_ref().map_or(Ok(()), |folder| {
+                    let how = format!("--checkpoint {} --resume continues from there", folder.display());
+                    Err(Failure::Interrupted(format!("interrupted after {done} of {epochs} epochs; {how}")))
+                });
             };
             progress.epoch(&epoch, epochs);
             checkpoints.map_or(Ok(()), |checkpoints| checkpoints.save(trainer))?;
         }
         Ok(())
-    }
-
-    fn interrupted(&self, done: usize, epochs: usize) -> Failure {
-        let how = match &self.checkpoint {
-            Some(folder) => format!("--checkpoint {} --resume continues from there", folder.display()),
-            None => "nothing was saved; --checkpoint DIR saves every epoch".into(),
-        };
-        Failure::Interrupted(format!("interrupted after {done} of {epochs} epochs; {how}"))
     }
 
     fn check_outputs(&self) -> Result<(), Failure> {
@@ -268,7 +294,11 @@ fn fitted_at_once(
 ) -> Result<Fitted, Failure> {
     let fit = FullFit::new(settings, samples)?;
     let fitted = rayon::scope(|_| fit.run(interrupt, &mut |event| progress.event(&event)))?;
-    fitted.ok_or_else(|| Failure::Interrupted("interrupted; nothing was saved".into()))
+    fitted.ok_or_else(|| {
+        let message =
+            "interrupted while candidates were compared on held-out rows; there are no weights to save yet";
+        Failure::Interrupted(message.into())
+    })
 }
 
 /// The median time of an epoch, in seconds.

@@ -5,9 +5,10 @@ mod common;
 use common::Scratch;
 
 /// The commands that `rot help` knows.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "distance",
     "pairwise",
+    "nearest",
     "train",
     "predict",
     "evaluate",

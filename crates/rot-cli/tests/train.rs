@@ -447,3 +447,65 @@ fn values_out_of_range_are_refused_before_files_are_read() {
         assert!(message.contains(part), "{message}");
     }
 }
+
+/// Interrupts `rot train` once it has said a line that `begun` accepts; returns its exit code and its other lines.
+#[cfg(unix)]
+fn interrupted(s: &Scratch, options: &str, begun: impl Fn(&str) -> bool) -> (Option<i32>, String) {
+    use std::io::{BufRead, BufReader, Read};
+    let mut child = s.spawn(&format!("train {DATA} {options}"));
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while told.read_line(&mut line).unwrap() > 0 && !begun(&line) {
+        line.clear();
+    }
+    assert!(!line.is_empty(), "train {options} ended on its own");
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let mut rest = String::new();
+    told.read_to_string(&mut rest).unwrap();
+    (child.wait().unwrap().code(), rest)
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_run_keeps_the_weights_reached_by_then() {
+    let s = scratch();
+    let steps = "--loss ce --optimizer adam --batch 1 --epochs 1000000";
+    let begun = |line: &str| line.starts_with("epoch ");
+    let (code, rest) = interrupted(&s, &format!("{steps} --out early.safetensors --run folder"), begun);
+    assert_eq!(code, Some(130), "{rest}");
+    let last = rest.lines().last().unwrap();
+    assert!(
+        last.contains("the weights so far are in early.safetensors and folder, marked as interrupted"),
+        "{rest}"
+    );
+    assert!(s.out("inspect early.safetensors").contains("interrupted: training ended early"));
+    let about = &s.json("inspect early.safetensors")["about"];
+    assert_eq!(about["interrupted"], true);
+    assert!(about["epochs"].as_u64().unwrap() >= 1);
+    // It predicts, and it has learned something.
+    let scores = s.json("evaluate early.safetensors --x train.csv --y train.txt");
+    assert!(scores["auc"].as_f64().unwrap() > 0.8, "{scores}");
+    assert!(s.read("folder/run.json").contains("\"interrupted\":true"));
+    let (code, rest) = interrupted(&s, steps, begun);
+    assert_eq!(code, Some(130), "{rest}");
+    assert!(rest.contains("nothing was saved: --out MODEL keeps"), "{rest}");
+    // With a checkpoint, the run can go on.
+    let (code, rest) = interrupted(&s, &format!("{steps} --checkpoint kept --out none.safetensors"), begun);
+    assert_eq!(code, Some(130), "{rest}");
+    assert!(rest.contains("--resume continues") && !s.path("none.safetensors").exists(), "{rest}");
+    let whole = s.out(&format!("train {DATA} --loss ce --epochs 2 --out whole.safetensors"));
+    assert!(whole.contains("model: whole.safetensors"));
+    assert!(!s.out("inspect whole.safetensors").contains("interrupted"));
+}
+
+#[test]
+fn progress_is_told_without_a_terminal() {
+    let s = scratch();
+    let told = |options: &str| String::from_utf8(s.run(&format!("train {DATA} {options}")).stderr).unwrap();
+    let steps = told("--loss ce --epochs 30");
+    assert!(steps.contains("epoch 1 of 30: loss ") && steps.contains("epoch 30 of 30: loss "), "{steps}");
+    assert!(told("--loss ce --epochs 1").contains("epoch 1 of 1: "));
+    let at_once = told("");
+    assert!(at_once.contains("candidate 1: ") && at_once.contains("iteration 1, loss "), "{at_once}");
+}

@@ -114,7 +114,8 @@ impl FullFit {
         Ok(Self { settings: settings.clone(), samples, seen, train, validation, notes: Vec::new() })
     }
 
-    /// Chooses, minimizes and describes the model. Returns `None` once interrupted.
+    /// Chooses, minimizes and describes the model. Interrupted while it minimizes, it returns the model of the iterations so
+    /// far, marked in its `about`; before the first of them, `None`.
     ///
     /// # Errors
     /// When a loss does not fit the data.
@@ -141,14 +142,16 @@ impl FullFit {
             names: names.as_ref(),
             with_bias: self.with_bias(),
         };
-        let found = problem.minimize(FINE, interrupt, |iteration, value| {
+        let (mut linear, minimum) = problem.minimize(FINE, interrupt, |iteration, value| {
             let (loss, before) = (value / rows, history.iter().map(|epoch| epoch.seconds).sum::<f64>());
             let seconds = start.elapsed().as_secs_f64() - before;
             let epoch = Epoch { epoch: iteration, loss, seconds, validation_auc: None };
             tell(FitEvent::Iteration(&epoch));
             history.push(epoch);
         })?;
-        let Some((mut linear, minimum)) = found else { return Ok(None) };
+        if minimum.interrupted && minimum.iterations == 0 {
+            return Ok(None);
+        }
         if !minimum.converged {
             let Minimum { gap, iterations, .. } = minimum;
             self.notes.push(format!("after {iterations} iterations the loss is still {gap:.1e} above its minimum, by the norm of its gradient"));
@@ -158,14 +161,15 @@ impl FullFit {
             None => None,
             Some(vectors) => {
                 let vectors = vectors.select(Axis(0), &self.seen);
-                let found = extension_of(problem, &vectors, &chosen, &linear, self.settings.seed, interrupt)?;
-                let Some(found) = found else { return Ok(None) };
-                Some(found)
+                extension_of(problem, &vectors, &chosen, &linear, self.settings.seed, interrupt)?
             }
         };
+        // Without an extension, labels without rows are as unlikely as the least likely of the others.
+        let interrupted = minimum.interrupted || vectors.is_some() && extension.is_none();
         let mut model = self.model(linear, (*name, objective), &chosen, tried, extension, &scaled)?;
         model.about.epochs = history.len();
         model.about.gap = Some(minimum.gap);
+        model.about.interrupted = interrupted;
         Ok(Some(Fitted { model, history, notes: self.notes }))
     }
 

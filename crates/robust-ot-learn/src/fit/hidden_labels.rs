@@ -59,7 +59,10 @@ pub(super) fn extension_of(
     let names = centered(&of_kept, &places);
     let (without, objective) = (only(rows, &kept)?, objective_of(objective, kept.len()));
     let problem = Penalized { rows: &without, objective: &objective, names: Some(&names), ..problem };
-    let Some((mut found, _)) = problem.minimize(ROUGH, interrupt, |_, _| ())? else { return Ok(None) };
+    let (mut found, minimum) = problem.minimize(ROUGH, interrupt, |_, _| ())?;
+    if minimum.interrupted {
+        return Ok(None);
+    }
     chosen.calibration.iter().for_each(|calibration| calibrate(&mut found, *calibration));
 
     let count = rows.rows().min(ROWS);

@@ -24,13 +24,13 @@ pub(super) struct Penalized<'a> {
 }
 
 impl Penalized<'_> {
-    /// Minimizes from zero. `progress` hears of the number and the value of every iteration. `None` once interrupted.
+    /// Minimizes from zero, until it is interrupted. `progress` hears of the number and the value of every iteration.
     pub(super) fn minimize(
         self,
         stop: Stop,
         interrupt: &Interrupt,
         mut progress: impl FnMut(usize, f64),
-    ) -> Result<Option<(Linear, Minimum)>> {
+    ) -> Result<(Linear, Minimum)> {
         let Self { rows, objective, prior, l2, names, with_bias } = self;
         let spectrum = Spectrum::of(rows.features(), with_bias)?;
         let kernel = match prior.geometry {

@@ -129,19 +129,21 @@ impl FitRun {
         Trainer::new(&self.train, self.validation.as_ref(), &self.objective, self.settings.clone())
     }
 
-    /// The model of a trainer that [`FitRun::trainer`] started, with the CPU as its device.
+    /// The model of a trainer that [`FitRun::trainer`] started, with the CPU as its device. A trainer that has epochs left was
+    /// interrupted, as the model's `about` then says.
     ///
     /// # Errors
     /// When a weight is not finite.
     pub fn finish(&self, trainer: Trainer<'_>) -> Result<Fitted> {
         let (history, best_epoch) = (trainer.history().to_vec(), trainer.best_epoch());
+        let interrupted = !trainer.finished();
         let mut model = trainer.into_model(self.label_names.clone())?;
         let threshold = answer_threshold(&model, &self.train)?;
         model.preprocessing = self.preprocessing.clone();
         model.label_vectors.clone_from(&self.label_vectors);
         model.geometry.clone_from(&self.geometry);
         let (epochs, device) = (history.len(), About::CPU.to_owned());
-        model.about = About { epochs, best_epoch, threshold, device, ..self.about.clone() };
+        model.about = About { epochs, interrupted, best_epoch, threshold, device, ..self.about.clone() };
         Ok(Fitted { model, history, notes: self.notes.clone() })
     }
 }

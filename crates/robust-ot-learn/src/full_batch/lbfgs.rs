@@ -37,17 +37,18 @@ pub(crate) struct Minimum {
     pub(crate) gap: f64,
     pub(crate) iterations: usize,
     pub(crate) converged: bool,
+    pub(crate) interrupted: bool,
 }
 
 /// Minimizes `f`, which returns its value and writes its gradient. `progress` hears of every iteration: its number, the
-/// value and the estimated gap. Returns `None` once interrupted.
+/// value and the estimated gap. Once interrupted, it returns the point of the last iteration.
 pub(crate) fn minimize(
     start: Vec<f32>,
     mut f: impl FnMut(&[f32], &mut [f32]) -> Result<f64>,
     stop: Stop,
     interrupt: &Interrupt,
     mut progress: impl FnMut(usize, f64, f64),
-) -> Result<Option<Minimum>> {
+) -> Result<Minimum> {
     let size = start.len();
     let (mut point, mut gradient) = (start, vec![0.0; size]);
     let (mut next, mut next_gradient) = (vec![0.0; size], vec![0.0; size]);
@@ -57,12 +58,12 @@ pub(crate) fn minimize(
     let (mut evaluations, mut iterations) = (1, 0);
     loop {
         let gap = 0.5 * dot(&gradient, &gradient) / value.abs().max(f64::MIN_POSITIVE);
-        let minimum = |point, converged| Minimum { point, gap, iterations, converged };
+        let minimum = |point, converged| Minimum { point, gap, iterations, converged, interrupted: false };
         if gap <= stop.tolerance {
-            return Ok(Some(minimum(point, true)));
+            return Ok(minimum(point, true));
         }
         if evaluations >= stop.evaluations {
-            return Ok(Some(minimum(point, false)));
+            return Ok(minimum(point, false));
         }
         descend(&pairs, &gradient, &mut direction);
         let mut slope = dot(&gradient, &direction);
@@ -75,7 +76,7 @@ pub(crate) fn minimize(
         let (mut step, mut tries) = (1.0, 0);
         let found = loop {
             if interrupt.is_raised() {
-                return Ok(None);
+                return Ok(Minimum { interrupted: true, ..minimum(point, false) });
             }
             move_along(&point, step, &direction, &mut next);
             let found = f(&next, &mut next_gradient)?;
@@ -94,7 +95,7 @@ pub(crate) fn minimize(
         };
         let Some(found) = found else {
             if pairs.is_empty() {
-                return Ok(Some(minimum(point, false)));
+                return Ok(minimum(point, false));
             }
             pairs.clear();
             continue;
@@ -177,7 +178,7 @@ mod tests {
             Ok(100.0 * (b - a * a).powi(2) + (1.0 - a).powi(2) + 1.0)
         };
         let stop = Stop { evaluations: 300, tolerance: 1e-9 };
-        let found = minimize(vec![-1.2, 1.0], f, stop, &Interrupt::default(), |_, _, _| ()).unwrap().unwrap();
+        let found = minimize(vec![-1.2, 1.0], f, stop, &Interrupt::default(), |_, _, _| ()).unwrap();
         assert!(found.converged && found.gap <= 1e-9);
         assert!(
             (found.point[0] - 1.0).abs() < 1e-3 && (found.point[1] - 1.0).abs() < 1e-3,
@@ -194,7 +195,7 @@ mod tests {
             Ok(0.5 * f32::dot(g, g) + 1.0)
         };
         let stop = Stop { evaluations: 10, tolerance: 1e-12 };
-        let found = minimize(vec![0.0; 3], f, stop, &Interrupt::default(), |_, _, _| ()).unwrap().unwrap();
+        let found = minimize(vec![0.0; 3], f, stop, &Interrupt::default(), |_, _, _| ()).unwrap();
         assert_eq!((found.iterations, found.converged), (1, true));
         assert!(found.point.iter().zip(&target).all(|(x, t)| (x - t).abs() < 1e-6));
     }
@@ -206,10 +207,11 @@ mod tests {
             Ok(f64::from(x[0]).powi(4) + 1.0)
         };
         let stop = Stop { evaluations: 3, tolerance: 1e-12 };
-        let found = minimize(vec![3.0], f, stop, &Interrupt::default(), |_, _, _| ()).unwrap().unwrap();
+        let found = minimize(vec![3.0], f, stop, &Interrupt::default(), |_, _, _| ()).unwrap();
         assert!(!found.converged && found.gap > 1e-12);
         let interrupt = Interrupt::default();
         interrupt.raise();
-        assert!(minimize(vec![3.0], f, stop, &interrupt, |_, _, _| ()).unwrap().is_none());
+        let found = minimize(vec![3.0], f, stop, &interrupt, |_, _, _| ()).unwrap();
+        assert!(found.interrupted && (found.iterations, &found.point[..]) == (0, &[3.0][..]));
     }
 }

@@ -106,13 +106,11 @@ impl<'a> Whitened<'a> {
         stop: Stop,
         interrupt: &Interrupt,
         progress: impl FnMut(usize, f64, f64),
-    ) -> Result<Option<(Linear, Minimum)>> {
+    ) -> Result<(Linear, Minimum)> {
         let start = self.point_of(from);
-        let found = minimize(start, |point, out| self.evaluate(point, out), stop, interrupt, progress)?;
-        Ok(found.map(|minimum| {
-            self.place(&minimum.point);
-            (self.model, minimum)
-        }))
+        let minimum = minimize(start, |point, out| self.evaluate(point, out), stop, interrupt, progress)?;
+        self.place(&minimum.point);
+        Ok((self.model, minimum))
     }
 
     fn evaluate(&mut self, point: &[f32], out: &mut [f32]) -> Result<f64> {

@@ -190,8 +190,10 @@ impl<'a> Bench<'a> {
                 }
                 _ => {
                     let problem = Whitened::new(train, base.objective, spectrum, penalty, self.with_bias);
-                    let found = problem.minimize(warm.as_ref(), ROUGH, interrupt, |_, _, _| ())?;
-                    let Some((model, _)) = found else { return Ok(None) };
+                    let (model, minimum) = problem.minimize(warm.as_ref(), ROUGH, interrupt, |_, _, _| ())?;
+                    if minimum.interrupted {
+                        return Ok(None);
+                    }
                     let bias = Some(model.bias.as_slice());
                     out.assign(&linear::logits(held.features(), model.weights.view(), bias));
                     *warm = Some(model);

@@ -83,6 +83,16 @@ pub fn solve_pairs(
     pairs.par_iter().map_init(Workspace::default, solve).collect()
 }
 
+/// One group of all features for `W2`, which needs the trace of V alone: moments are then numbers instead of r × r matrices.
+pub(super) fn trace_only(set: &MetricSet, grouping: &Grouping) -> Result<Option<Grouping>> {
+    let several = grouping.groups() > 1;
+    if *set == MetricSet::W2 && several {
+        Grouping::contiguous(grouping.dim(), 1).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
 /// The distance of one pair on the CPU.
 pub(super) fn solve_pair(
     (first, second): (usize, usize),
@@ -93,6 +103,8 @@ pub(super) fn solve_pair(
     if interrupt.is_raised() {
         return Ok(PairDistance::unsolved());
     }
+    let plain = trace_only(set, grouping)?;
+    let grouping = plain.as_ref().unwrap_or(grouping);
     let problem = Problem::grouped(measures[first], measures[second], set.clone(), grouping)?;
     let options =
         SolveOptions { interrupt: Some(interrupt), workspace: Some(workspace), ..SolveOptions::default() };

@@ -173,7 +173,7 @@ fn check(corpus: &Corpus, measure: usize) -> Result<()> {
 }
 
 /// An upper bound on H(w) = −Σ w ln w: rounding is added.
-fn entropy_of(weights: &Array1<f64>) -> f64 {
+pub(super) fn entropy_of(weights: &Array1<f64>) -> f64 {
     let sum = weights.iter().filter(|weight| **weight > 0.0).map(|weight| weight * weight.ln()).sum::<f64>();
     -sum * (1.0 + 4.0 * f64::EPSILON * weights.len() as f64)
 }
