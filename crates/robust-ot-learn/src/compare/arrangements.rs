@@ -108,17 +108,13 @@ impl Stratum {
 /// The next k of n numbers in lexicographic order, and whether there is one; else the first again.
 fn next_combination(chosen: &mut [usize], n: usize) -> bool {
     let k = chosen.len();
-    match (0..k).rev().find(|&at| chosen[at] < n - k + at) {
-        Some(at) => {
-            let first = chosen[at] + 1;
-            chosen[at..].iter_mut().zip(first..).for_each(|(place, value)| *place = value);
-            true
-        }
-        None => {
-            chosen.iter_mut().enumerate().for_each(|(at, place)| *place = at);
-            false
-        }
-    }
+    let Some(at) = (0..k).rev().find(|&at| chosen[at] < n - k + at) else {
+        chosen.iter_mut().enumerate().for_each(|(at, place)| *place = at);
+        return false;
+    };
+    let first = chosen[at] + 1;
+    chosen[at..].iter_mut().zip(first..).for_each(|(place, value)| *place = value);
+    true
 }
 
 #[cfg(test)]

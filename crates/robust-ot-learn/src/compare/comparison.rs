@@ -25,7 +25,7 @@ const DESCRIBING: MetricSet = MetricSet::P { k: 1 };
 /// One statistic of the family, with its own p-value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Part {
-    /// `columns`, `pairs`, `moments`, `direction` or `energy`.
+    /// `columns`, `pairs`, `moments` or `energy`.
     pub name: &'static str,
     /// The observed statistic.
     pub statistic: f64,
@@ -169,7 +169,7 @@ pub fn compare(
     let sides = (prepared.before, prepared.after);
     let arrangements = Arrangements::new(sides, &prepared.exchange, settings.permutations, settings.seed)?;
     let groups: Vec<Vec<usize>> = prepared.groups.iter().map(|(_, columns)| columns.clone()).collect();
-    let Some(judgments) = judge(prepared.values.view(), &groups, &arrangements, interrupt, done)? else {
+    let Some(judgments) = judge(prepared.values.view(), &groups, &arrangements, interrupt, done) else {
         return Ok(None);
     };
     let mut found = prepared.comparison(samples, settings, &arrangements);
@@ -234,7 +234,6 @@ fn parts(judgments: &Judgments, energy: Vec<f64>) -> Vec<Part> {
     let mut parts = vec![
         part("columns", judgments.largest_column.clone()),
         part("moments", judgments.moments.clone()),
-        part("direction", judgments.direction.clone()),
         part("energy", energy),
     ];
     if !judgments.pairs.is_empty() {

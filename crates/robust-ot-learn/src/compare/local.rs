@@ -13,7 +13,6 @@ use std::ops::Range;
 
 use ndarray::ArrayView2;
 use rayon::prelude::*;
-use robust_ot::Result;
 use robust_ot::solve::Interrupt;
 
 use super::arrangements::Arrangements;
@@ -53,8 +52,6 @@ pub(super) struct Judgments {
     pub largest_pair: Vec<f64>,
     /// ‖S − S′‖ for the second moments of both sides.
     pub moments: Vec<f64>,
-    /// The largest change of a second moment in any direction.
-    pub direction: Vec<f64>,
 }
 
 /// The table in the forms that the statistics need.
@@ -83,7 +80,7 @@ pub(super) fn judge(
     arrangements: &Arrangements,
     interrupt: &Interrupt,
     done: &(dyn Fn(usize) + Sync),
-) -> Result<Option<Judgments>> {
+) -> Option<Judgments> {
     let dim = values.ncols();
     let pairs = if dim <= MOST_COLUMNS_IN_PAIRS { dim * (dim - 1) / 2 } else { 0 };
     let scores = logistic_scores(values);
@@ -107,9 +104,9 @@ pub(super) fn judge(
             done(chunk.len());
             found
         })
-        .collect::<Result<_>>()?;
+        .collect();
     if interrupt.is_raised() {
-        return Ok(None);
+        return None;
     }
     let scale = Scale::new(&first, arrangements.len());
     let mut observed = table.statistics();
@@ -126,7 +123,7 @@ pub(super) fn judge(
         })
         .collect();
     if interrupt.is_raised() {
-        return Ok(None);
+        return None;
     }
     let flat = |of: &dyn Fn(&Second) -> &[f64]| second.iter().flat_map(|part| of(part).to_vec()).collect();
     let count = arrangements.len() as f64;
@@ -148,15 +145,14 @@ pub(super) fn judge(
             .collect::<Vec<_>>()
     };
     let of_groups: Vec<f64> = flat(&|part| &part.groups);
-    Ok(Some(Judgments {
+    Some(Judgments {
         columns: judged(0..dim, &orders[0]),
         pairs: judged(dim..dim + pairs, &orders[1]),
         groups: judge_groups(&of_groups, groups.len()),
         largest_column: flat(&|part| &part.largest_column),
         largest_pair: flat(&|part| &part.largest_pair),
         moments: first.iter().flat_map(|part| part.moments.clone()).collect(),
-        direction: first.iter().flat_map(|part| part.direction.clone()).collect(),
-    }))
+    })
 }
 
 /// Sums over some arrangements.
@@ -164,7 +160,6 @@ struct First {
     sums: Vec<f64>,
     squares: Vec<f64>,
     moments: Vec<f64>,
-    direction: Vec<f64>,
 }
 
 /// Comparisons with the observed statistics, of some arrangements.
@@ -204,16 +199,10 @@ impl Table<'_> {
     }
 
     /// Means and squares of the statistics, and what is not judged column by column.
-    fn first_pass(
-        &self,
-        chunk: Range<usize>,
-        arrangements: &Arrangements,
-        interrupt: &Interrupt,
-    ) -> Result<First> {
+    fn first_pass(&self, chunk: Range<usize>, arrangements: &Arrangements, interrupt: &Interrupt) -> First {
         let mut found = self.statistics();
         let zeros = vec![0.0; found.all.len()];
-        let mut first =
-            First { sums: zeros.clone(), squares: zeros, moments: Vec::new(), direction: Vec::new() };
+        let mut first = First { sums: zeros.clone(), squares: zeros, moments: Vec::new() };
         for number in chunk {
             if interrupt.is_raised() {
                 break;
@@ -224,9 +213,8 @@ impl Table<'_> {
                 *square += value * value;
             }
             first.moments.push(found.moments.change());
-            first.direction.push(found.moments.largest_direction()?);
         }
-        Ok(first)
+        first
     }
 
     fn second_pass(

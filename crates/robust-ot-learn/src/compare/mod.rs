@@ -5,15 +5,14 @@
 //!
 //! $$p = \frac{1 + \#\lbrace b : T_b \ge T_0 \rbrace}{1 + B}$$
 //!
-//! the probability of p ≤ α is at most α, whatever the distribution, for any number of rows. [`compare`] uses five
+//! the probability of p ≤ α is at most α, whatever the distribution, for any number of rows. [`compare`] uses four
 //! statistics on the same arrangements ([`Statistic::Family`]), and takes the p-value of the least of their p-values:
 //!
 //! | name | statistic | finds |
 //! |---|---|---|
 //! | `columns` | the largest transport distance W₂² of a single column | shifts, spreads and tails of a few columns |
 //! | `pairs` | the largest change of a correlation | joint changes of two columns |
-//! | `moments` | ‖S − S′‖_F, the worst metric of Frobenius norm one against the second moments | many small changes of spread and correlation, rotations |
-//! | `direction` | max_u \|uᵀ(S − S′)u\|, ‖u‖ = 1, the worst rank-one metric against them | one direction with another spread, contamination |
+//! | `moments` | ‖S − S′‖_F, the worst metric of Frobenius norm one against the second moments | many small changes of spread and correlation, rotations, contamination |
 //! | `energy` | the energy distance | small shifts of many columns |
 //!
 //! Or one robust distance is the statistic ([`Statistic::Distance`]); then most arrangements are decided by the bounds of a

@@ -52,6 +52,7 @@ fn standardized(statistics: &[f64]) -> Vec<f64> {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "p-values are quotients of counts")]
 mod tests {
     use proptest::prelude::*;
 

@@ -62,7 +62,7 @@ impl RobustStatistic<'_> {
 
     /// The observed distance.
     pub(super) fn observed(&self, arrangements: &Arrangements, interrupt: &Interrupt) -> Result<Solution> {
-        let settings = self.settings.clone().with_tolerance(OBSERVED.min(self.settings.tol_gap_rel));
+        let settings = self.settings.with_tolerance(OBSERVED.min(self.settings.tol_gap_rel));
         let side = arrangements.side(0).to_vec();
         let statistic = RobustStatistic {
             values: self.values,
@@ -116,6 +116,7 @@ impl RobustStatistic<'_> {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "p-values are quotients of counts")]
 mod tests {
     use ndarray::Array2;
     use rand::RngExt;

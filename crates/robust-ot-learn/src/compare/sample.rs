@@ -68,7 +68,7 @@ impl Samples {
             concatenate![Axis(0), self.before.select(Axis(0), &before), self.after.select(Axis(0), &after)];
         let varies = |column: usize| {
             let column = raw.column(column);
-            column.iter().any(|value| *value != column[0])
+            column.iter().any(|value| (value - column[0]).abs() > 0.0)
         };
         let (kept, constant): (Vec<usize>, Vec<usize>) = (0..raw.ncols()).partition(|column| varies(*column));
         if kept.is_empty() {

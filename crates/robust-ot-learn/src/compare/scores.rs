@@ -6,10 +6,11 @@ use ndarray::{Array2, ArrayView2};
 pub(super) fn logistic_scores(values: ArrayView2<f64>) -> Array2<f64> {
     let rows = values.nrows();
     let mut scores = Array2::zeros(values.dim());
+    // In this order, no value is above the next one.
     for (column, mut scores) in values.columns().into_iter().zip(scores.columns_mut()) {
         let mut order: Vec<usize> = (0..rows).collect();
         order.sort_by(|&i, &j| column[i].total_cmp(&column[j]));
-        for tied in order.chunk_by(|&i, &j| column[i] == column[j]) {
+        for tied in order.chunk_by(|&i, &j| column[i] >= column[j]) {
             let first = order.partition_point(|&row| column[row] < column[tied[0]]);
             let u = (first as f64 + 0.5 * tied.len() as f64) / rows as f64;
             tied.iter().for_each(|&row| scores[row] = (u / (1.0 - u)).ln());

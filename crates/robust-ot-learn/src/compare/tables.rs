@@ -160,28 +160,7 @@ pub fn load(
         Design::Blocks(name) => Some(("blocks", name)),
         Design::Free | Design::Pairs => None,
     };
-    let mut left_out = Vec::new();
-    let (mut numbers, mut texts): (Vec<[&MixedColumn; 2]>, Vec<[&MixedColumn; 2]>) = (Vec::new(), Vec::new());
-    for pair in pairs {
-        let name = pair[0].name.clone();
-        if special.is_some_and(|(_, special)| *special == name) {
-            continue;
-        }
-        match (&pair[0].cells, &pair[1].cells) {
-            (Cells::Missing(_), Cells::Missing(_)) => left_out.push((name, "all values are missing".into())),
-            (Cells::Numbers(_) | Cells::Missing(_), Cells::Numbers(_) | Cells::Missing(_)) => {
-                numbers.push(pair)
-            }
-            (Cells::Text(_) | Cells::Missing(_), Cells::Text(_) | Cells::Missing(_)) => {
-                match distinct(pair) {
-                    Some(count) => left_out.push((name, format!("text with {count} distinct values"))),
-                    None => texts.push(pair),
-                }
-            }
-            (Cells::Text(_), _) => return Err(kinds_differ(tables, &name, ("text", "numbers"))),
-            (_, Cells::Text(_)) => return Err(kinds_differ(tables, &name, ("numbers", "text"))),
-        }
-    }
+    let Kinds { mut numbers, texts, mut left_out } = kinds(tables, pairs, special.map(|(_, name)| name))?;
     let mut missing_rows: [Vec<usize>; 2] = Default::default();
     match choice.gaps {
         Gaps::Error => refuse_gaps(tables, &numbers)?,
@@ -260,6 +239,45 @@ pub fn load(
         center_by: codes.filter(|_| is_by),
     };
     Ok(Loaded { samples, exchange, by: labels.filter(|_| is_by), left_out, missing_rows, by_name })
+}
+
+/// Columns by what they hold.
+struct Kinds<'a> {
+    numbers: Vec<[&'a MixedColumn; 2]>,
+    texts: Vec<[&'a MixedColumn; 2]>,
+    left_out: Vec<(String, String)>,
+}
+
+/// Separates numbers from text; one column is none of them.
+fn kinds<'a>(
+    tables: [(&Path, &MixedTable); 2],
+    pairs: Vec<[&'a MixedColumn; 2]>,
+    special: Option<&String>,
+) -> Result<Kinds<'a>> {
+    let mut found = Kinds { numbers: Vec::new(), texts: Vec::new(), left_out: Vec::new() };
+    for pair in pairs {
+        let name = pair[0].name.clone();
+        if special == Some(&name) {
+            continue;
+        }
+        match (&pair[0].cells, &pair[1].cells) {
+            (Cells::Missing(_), Cells::Missing(_)) => {
+                found.left_out.push((name, "all values are missing".into()));
+            }
+            (Cells::Numbers(_) | Cells::Missing(_), Cells::Numbers(_) | Cells::Missing(_)) => {
+                found.numbers.push(pair);
+            }
+            (Cells::Text(_) | Cells::Missing(_), Cells::Text(_) | Cells::Missing(_)) => {
+                match distinct(pair) {
+                    Some(count) => found.left_out.push((name, format!("text with {count} distinct values"))),
+                    None => found.texts.push(pair),
+                }
+            }
+            (Cells::Text(_), _) => return Err(kinds_differ(tables, &name, ("text", "numbers"))),
+            (_, Cells::Text(_)) => return Err(kinds_differ(tables, &name, ("numbers", "text"))),
+        }
+    }
+    Ok(found)
 }
 
 /// The chosen columns of both tables.
