@@ -35,6 +35,7 @@ mod settings;
 mod sorted_columns;
 mod tables;
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "p-values are quotients of counts")]
 mod tests;
 mod within;
 mod worst_weights;

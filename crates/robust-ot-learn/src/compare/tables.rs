@@ -475,7 +475,8 @@ mod tests {
     #[test]
     fn text_is_compared_by_shares_unless_it_identifies_rows() {
         let all = TableChoice::default();
-        let many: String = (0..80).map(|row| format!("id{row},{row},x\n")).collect();
+        let many: Vec<String> = (0..80).map(|row| format!("id{row},{row},x")).collect();
+        let many = many.join("\n");
         let found = loaded(&format!("id,v,k\n{many}"), "id,v,k\nq,1,y\n", &all).unwrap();
         assert_eq!(found.left_out, [("id".into(), "text with 81 distinct values".into())]);
         assert_eq!(found.samples.categories[0].0, "k");

@@ -257,13 +257,12 @@ impl Compare {
         let rounds = if settings.statistic == Statistic::Family { 2 } else { 3 };
         let bar = progress_bar(rounds * (settings.permutations + 1), by.is_some());
         let done = |more: usize| bar.inc(more as u64);
-        let found = match &by {
-            Some(values) => compare_within(&samples, values, settings, &interrupt, &done).map_err(about)?,
-            None => {
-                let settings = CompareSettings { exchange, ..settings.clone() };
-                let found = compare(&samples, &settings, &interrupt, &done).map_err(about)?;
-                found.map(|found| (found, Vec::new()))
-            }
+        let found = if let Some(values) = &by {
+            compare_within(&samples, values, settings, &interrupt, &done).map_err(about)?
+        } else {
+            let settings = CompareSettings { exchange, ..settings.clone() };
+            let found = compare(&samples, &settings, &interrupt, &done).map_err(about)?;
+            found.map(|found| (found, Vec::new()))
         };
         bar.finish_and_clear();
         let Some((found, within)) = found else {

@@ -42,7 +42,9 @@ fn print_many(out: &mut impl Write, before: &Path, all: &[Compared], alpha: f64)
         ]);
     }
     for column in [1, 2, 3] {
-        table.column_mut(column).map(|column| column.set_cell_alignment(CellAlignment::Right));
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
     writeln!(out, "{table}")?;
     writeln!(out, "p-values are adjusted for the number of tables (Holm); one table alone is shown in full")

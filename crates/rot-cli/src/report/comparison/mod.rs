@@ -1,0 +1,80 @@
+//! The report page of a comparison of tables.
+
+mod sections;
+mod words;
+
+use ndarray::Array2;
+use serde_json::Value;
+
+use self::words::{list, number, p_text, stem, text};
+use super::page::Page;
+use crate::failure::Failure;
+use crate::picture::Heatmap;
+
+/// Columns drawn as histograms and as pairs.
+const DRAWN: usize = 12;
+
+/// Adds every comparison of a run.
+pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
+    let all: Vec<&Value> = list(run, "comparisons").collect();
+    if let Some(found) = all.iter().find(|found| !found["p_value"].is_number()) {
+        return Err(Failure::Input(format!(
+            "run.json: p_value must be a number, but is {}",
+            found["p_value"]
+        )));
+    }
+    let before = text(&run["before"]);
+    if all.len() > 1 {
+        add_overview(&before, &all, page)?;
+    }
+    for (number, found) in all.iter().enumerate() {
+        let suffix = if all.len() > 1 { format!("-{}", number + 1) } else { String::new() };
+        sections::add_one(&before, found, &suffix, page)?;
+    }
+    page.section("This run");
+    page.facts(&[
+        ("command", text(&run["command"])),
+        ("version", text(&run["version"])),
+        ("machine", text(&run["machine"])),
+    ]);
+    Ok(())
+}
+
+/// Several tables against the same one.
+fn add_overview(before: &str, all: &[&Value], page: &mut Page) -> Result<(), Failure> {
+    page.section("Over the tables");
+    let row = |found: &&Value| {
+        let adjusted = number(&found["adjusted_p_value"]);
+        let differs = adjusted <= number(&found["alpha"]);
+        vec![
+            text(&found["after"]),
+            found["rows_given"][1].to_string(),
+            p_text(&found["p_value"]),
+            p_text(&found["adjusted_p_value"]),
+            if differs { "differs".into() } else { "no difference found".into() },
+        ]
+    };
+    page.paragraph(&format!(
+        "Each table against {before}. Adjusted p-values account for the number of tables (Holm)."
+    ));
+    page.table(&["table", "rows", "p", "adjusted p", "verdict"], &all.iter().map(row).collect::<Vec<_>>());
+    let names = super::words(&all[0]["columns"]);
+    let of = |found: &Value, name: &str| {
+        let mut features = list(found, "features");
+        features.find(|feature| feature["name"] == name).map_or(0.0, |feature| number(&feature["statistic"]))
+    };
+    let mut order: Vec<&String> = names.iter().collect();
+    let largest = |name: &str| all.iter().map(|found| of(found, name)).fold(f64::NEG_INFINITY, f64::max);
+    order.sort_by(|x, y| largest(y).total_cmp(&largest(x)));
+    order.truncate(3 * DRAWN);
+    let matrix = Array2::from_shape_fn((order.len(), all.len()), |(row, file)| of(all[file], order[row]));
+    let rows: Vec<String> = order.into_iter().cloned().collect();
+    let columns: Vec<String> = all.iter().map(|found| stem(&text(&found["after"]))).collect();
+    let title = "Standard deviations beyond chance";
+    let heatmap = Heatmap { matrix: &matrix, rows: &rows, columns: &columns, title, plain_diagonal: false };
+    page.picture(
+        &heatmap,
+        "over-tables",
+        "How far each column is beyond chance, for the columns that change most",
+    )
+}
