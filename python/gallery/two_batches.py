@@ -12,7 +12,9 @@ try:
     import pandas as pd
     from sklearn.datasets import load_wine
 except ImportError as error:
-    raise SystemExit(f"This example needs scikit-learn, pandas and matplotlib: pip install scikit-learn pandas matplotlib ({error})") from error
+    raise SystemExit(
+        f"This example needs scikit-learn, pandas and matplotlib: pip install scikit-learn pandas matplotlib ({error})"
+    ) from error
 
 wine = load_wine(as_frame=True)
 rows: pd.DataFrame = wine.data.sample(frac=1, random_state=0)

@@ -5,10 +5,11 @@ mod common;
 use common::Scratch;
 
 /// The commands that `rot help` knows.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "distance",
     "pairwise",
     "nearest",
+    "compare",
     "train",
     "predict",
     "evaluate",
