@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Mapping
@@ -352,7 +351,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         rows, keywords = _rows(X), self._keywords()
         if not first:
             # Steps continue with the loss and the row length that a fit over all rows has chosen.
-            about = json.loads(self._model.about)
+            about = self._model.about
             if about.get("l2") is not None:
                 row_length = "none" if self._model.row_length is None else self._model.row_length
                 loss = "bce" if about["loss"] == "square" else about["loss"]
@@ -512,7 +511,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             A fitted estimator, with the parameters it was trained with as far as they are keywords.
         """
         model = _core.Model.load(os.fspath(path))
-        about = json.loads(model.about)
+        about = model.about
         estimator = cls(label_vectors=model.label_vectors, **model.keywords())
         labels = Labels.named(model.label_names, about["label_kind"], about["threshold"] is not None)
         estimator._take(labels, model, [], None)
@@ -579,7 +578,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.n_iter_ = len(history)
         self.metric_ = metric
         self.threshold_ = model.threshold
-        self.tried_ = json.loads(model.about).get("tried", [])
+        self.tried_ = model.about.get("tried", [])
 
     def _checked(self, X: Any) -> Any:
         return _rows(validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False))

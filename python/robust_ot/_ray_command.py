@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 import warnings
 from pathlib import Path
@@ -20,8 +21,9 @@ def main(folder: Path) -> int:
     task = json.loads((folder / "task.json").read_text())
     measures = [_measure(folder, at) for at in range(task["measures"])]
     keywords = dict(task["set"])
-    if "rho" in keywords:
-        keywords["rho"] = float(keywords["rho"])
+    if keywords.get("rho", 2.0) is None:
+        # JSON has no infinity.
+        keywords["rho"] = math.inf
     if keywords.get("prior") == "prior.npy":
         keywords["prior"] = np.load(folder / "prior.npy")
     try:

@@ -481,12 +481,12 @@ def test_everything_is_chosen_on_held_out_rows_and_what_is_given_is_kept():
     X, y, vectors = _families()
     model = RobustOTClassifier(label_vectors=vectors).fit(X, y)
     best = max(model.tried_, key=lambda tried: tried["auc"] + tried["map"] + tried["precision_at_1"])
-    about = json.loads(model._model.about)
+    about = model._model.about
     assert (best["loss"], best["prior"], best["l2"]) == (about["loss"], about["prior"], about["l2"])
     assert {tried["loss"] for tried in model.tried_} == {"ce", "bce", "square"}
     assert {tried["prior"]["geometry"] for tried in model.tried_} == {"none", "names", "rows", "both"}
     fixed = RobustOTClassifier("bce", label_vectors=vectors, label_prior="rows", l2=2.0, row_length=None).fit(X, y)
-    about = json.loads(fixed._model.about)
+    about = fixed._model.about
     assert (about["loss"], about["l2"], about["prior"]["geometry"]) == ("bce", 2.0, "rows")
     assert all(tried["row_length"] is None for tried in fixed.tried_)
 
@@ -565,10 +565,10 @@ def test_rows_that_arrive_in_parts_have_no_prior():
 def test_parts_continue_from_what_was_chosen():
     X, y, vectors = _families()
     model = RobustOTClassifier(label_vectors={name: vectors[name] for name in "01234"}, standardize=False).fit(X, y)
-    chosen, before = json.loads(model._model.about), model.score(X, y)
+    chosen, before = model._model.about, model.score(X, y)
     for _ in range(3):
         model.partial_fit(X, y)
-    about = json.loads(model._model.about)
+    about = model._model.about
     assert about["loss"] == ("bce" if chosen["loss"] == "square" else chosen["loss"])
     assert model.n_iter_ == 3
     assert abs(model.score(X, y) - before) < 0.1

@@ -403,6 +403,9 @@ def test_the_command_hands_over_to_a_cluster(cluster, tmp_path):
     rot[4:] = [*texts, "--json", "--embeddings", str(vectors)]
     here, there = (json.loads(found.stdout) for found in (run(), run("--ray", cluster.address)))
     assert there["matrix"] == here["matrix"]
+    infinite = ("--metric", "rkp", "--rho", "inf")
+    here, there = (json.loads(found.stdout) for found in (run(*infinite), run("--ray", cluster.address, *infinite)))
+    assert there["matrix"] == here["matrix"]
     refused = run("--ray", cluster.address, "--metric", "kl", "--lambda", "0.001")
     assert refused.returncode == 2
     assert re.search(r"\d\.tsv and \S+\d\.tsv: lam: e\^\(V/λ\) overflows", refused.stderr.splitlines()[-1])

@@ -13,9 +13,9 @@ use robust_ot_learn::compare::{
     compare_within, load,
 };
 use robust_ot_learn::data::{Cells, MixedColumn, MixedTable};
-use serde_json::Value;
 
 use crate::arrays::vector;
+use crate::dictionary::to_python;
 use crate::error::from_library;
 use crate::metric::argument;
 use crate::threads::run;
@@ -149,37 +149,11 @@ pub fn compare<'py>(
 
 /// A comparison as a dict, with the statistics of all arrangements.
 fn described<'py>(py: Python<'py>, found: &Comparison) -> PyResult<Bound<'py, PyDict>> {
-    let value = serde_json::to_value(found)
-        .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))?;
-    let object = to_python(py, &value)?.cast_into::<PyDict>()?;
+    let object = to_python(py, found)?.cast_into::<PyDict>()?;
     let arrangements = PyDict::new(py);
     for part in &found.parts {
         arrangements.set_item(part.name, PyArray1::from_slice(py, &part.arrangements))?;
     }
     object.set_item("arrangements", arrangements)?;
     Ok(object)
-}
-
-/// A tree of values as Python objects.
-fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match value {
-        Value::Null => py.None().into_bound(py),
-        Value::Bool(flag) => flag.into_pyobject(py)?.to_owned().into_any(),
-        Value::Number(number) => match number.as_u64() {
-            Some(whole) => whole.into_pyobject(py)?.into_any(),
-            None => number.as_f64().into_pyobject(py)?.into_any(),
-        },
-        Value::String(text) => text.into_pyobject(py)?.into_any(),
-        Value::Array(list) => {
-            let items = list.iter().map(|item| to_python(py, item)).collect::<PyResult<Vec<_>>>()?;
-            PyList::new(py, items)?.into_any()
-        }
-        Value::Object(map) => {
-            let object = PyDict::new(py);
-            for (key, value) in map {
-                object.set_item(key, to_python(py, value)?)?;
-            }
-            object.into_any()
-        }
-    })
 }

@@ -6,6 +6,7 @@ mod command;
 mod compare;
 mod cuda_loss;
 mod device;
+mod dictionary;
 mod distance;
 mod error;
 mod fit;

@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyDict};
 use robust_ot_learn::{Model as Trained, Output};
 
 use crate::arrays::{features, matrix};
+use crate::dictionary::to_python;
 use crate::error::{from_library, warn};
 use crate::model_keywords::model_keywords;
 use crate::targets::{Arrays, targets};
@@ -94,11 +95,10 @@ impl Model {
         self.model.about.threshold
     }
 
-    /// How the model was trained, as JSON.
+    /// How the model was trained, as a dictionary.
     #[getter]
-    fn about(&self) -> PyResult<String> {
-        serde_json::to_string(&self.model.about)
-            .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))
+    fn about<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.model.about)
     }
 
     /// The keywords of a classifier that trains such a model.

@@ -125,8 +125,8 @@ fn set(set: &MetricSet, folder: &Path) -> Result<Value, Failure> {
     match set {
         MetricSet::P { k } | MetricSet::PPower { k } => keywords["k"] = json!(k),
         MetricSet::Srw { k } => keywords["k"] = json!(k),
-        // JSON has no infinity.
-        MetricSet::Rkp { rho } => keywords["rho"] = json!(rho.to_string()),
+        // JSON has no infinity; serde_json writes null instead.
+        MetricSet::Rkp { rho } => keywords["rho"] = json!(rho),
         MetricSet::Features { lambda } => keywords["lam"] = json!(lambda),
         MetricSet::Kl { lambda, prior } | MetricSet::Ds { lambda, prior } => {
             keywords["lam"] = json!(lambda);
