@@ -26,6 +26,10 @@ const NEAR: usize = 5;
 /// Neighboring plans are used only while the gap is more than this many times the tolerance.
 const FAR: f64 = 10.0;
 
+/// With a threshold, the first exact plans take at most this many pivots per point: they are feasible, so their value may
+/// already be below it. The next call continues from the tree reached.
+const LOOKS: [usize; 2] = [2, 4];
+
 /// What ends a solve before its tolerance is reached.
 #[derive(Clone, Copy)]
 pub(super) struct When<'a> {
@@ -66,7 +70,10 @@ fn descend(
     let (mut oracle, probes) = choose_oracle(problem, settings, device, &descent.metric, interrupt)?;
     oracle.swap_buffers(workspace);
     let corrects = matches!(settings.step_rule, StepRule::Auto | StepRule::Corrective);
+    let points = source_weights.len() + target_weights.len();
+    let mut looks = threshold.into_iter().flat_map(|_| LOOKS);
     loop {
+        oracle.limit_pivots(looks.next().map_or(usize::MAX, |per_point| per_point * points));
         let gap = descent.relative_gap();
         let close = corrects && gap <= CLOSE && gap > FAR * settings.tol_gap_rel;
         let near = if close { NEAR } else { 0 };
