@@ -184,7 +184,7 @@ def block(kind: str, rows: tuple[int, int], columns: int, first: int, options: a
         if kind not in NULLS:
             all_found |= rival_p_values(x, y, options.permutations, draw)
         for name, p_value in all_found.items():
-            rejected[name] = rejected.get(name, 0) + (p_value <= LEVEL)
+            rejected[name] = rejected.get(name, 0) + int(p_value <= LEVEL)
         right, false_column, false_pair = attributed(found, changed)
         counts["detected"] += found.differs
         counts["right"] += found.differs and right

@@ -156,7 +156,10 @@ fn bad_tables_get_one_line_each() {
     s.write("flat.csv", "x,y\n1,2\n1,2\n");
     s.write("xy.csv", "x,y\n1,2\n2,3\n3,5\n");
     for (line, parts) in [
-        ("compare xy.csv short.csv", &["after must have at least two rows, but has 1"][..]),
+        (
+            "compare xy.csv short.csv",
+            &["xy.csv and short.csv: after must have at least two rows, but has 1"][..],
+        ),
         ("compare xy.csv other.csv", &["--drop must leave out columns", "only xy.csv has 'y'"]),
         ("compare xy.csv word.csv", &["word.csv:3", "column 1, 'x', is 'no'"]),
         ("compare xy.csv gap.csv", &["--missing must be drop-rows or drop-columns", "row 2 of gap.csv"]),

@@ -30,7 +30,7 @@ fn print_many(out: &mut impl Write, before: &Path, all: &[Compared], alpha: f64)
     writeln!(out, "against {} ({} rows), alpha {alpha}", before.display(), all[0].found.rows_given[0])?;
     let grouped = all.iter().any(|one| !one.found.groups.is_empty());
     let mut table = Table::new();
-    let mut header = vec!["table", "rows", "p", "adjusted", "", "columns changed most"];
+    let mut header = vec!["table", "rows", "distance", "p", "adjusted", "", "columns changed most"];
     header.extend(grouped.then_some("groups changed most"));
     table.load_style(TABLE_STYLE).set_header(header);
     for one in all {
@@ -40,6 +40,7 @@ fn print_many(out: &mut impl Write, before: &Path, all: &[Compared], alpha: f64)
         let mut row = vec![
             one.label(),
             found.rows_given[1].to_string(),
+            found.distance.map_or_else(String::new, |[value, _]| readable(value)),
             p_text(found.p_value),
             p_text(one.adjusted),
             if one.adjusted <= alpha { "differs".into() } else { String::new() },
@@ -51,7 +52,7 @@ fn print_many(out: &mut impl Write, before: &Path, all: &[Compared], alpha: f64)
         }
         table.add_row(row);
     }
-    for column in [1, 2, 3] {
+    for column in [1, 2, 3, 4] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -92,14 +93,15 @@ fn print_one(out: &mut impl Write, before: &Path, one: &Compared) -> io::Result<
     };
     writeln!(out, "tables     {} ({}) → {} ({})", before.display(), rows(0), path.display(), rows(1))?;
     writeln!(out, "columns    {} of numbers, scale {}", found.columns.len(), found.scale)?;
-    let arrangements = match (found.exhaustive, found.decided_by_bounds) {
-        (true, _) => format!("all {} other arrangements of the rows", found.permutations),
-        (false, None) => format!("{} random arrangements of the rows", found.permutations),
-        (false, Some(early)) => {
-            format!("{} random arrangements of the rows, {early} decided early by bounds", found.permutations)
-        }
-    };
-    writeln!(out, "test       {arrangements}, statistic {}", found.statistic)?;
+    let which = if found.exhaustive { "all" } else { "random" };
+    let early = found.decided_by_bounds.map(|early| format!(", {early} decided early by bounds"));
+    writeln!(
+        out,
+        "test       {} arrangements of the rows ({which}){}, statistic {}",
+        found.permutations,
+        early.unwrap_or_default(),
+        found.statistic
+    )?;
     if !found.parts.is_empty() {
         let parts = found.parts.iter().map(|part| format!("{} {}", part.name, p_text(part.p_value)));
         writeln!(out, "           p-values of each alone: {}", parts.collect::<Vec<_>>().join(", "))?;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use self::words::{list, number, p_text, stem, text};
 use super::page::Page;
 use crate::failure::Failure;
+use crate::output::readable;
 use crate::picture::Heatmap;
 
 /// Columns drawn as histograms and as pairs.
@@ -49,6 +50,7 @@ fn add_overview(before: &str, all: &[&Value], page: &mut Page) -> Result<(), Fai
         vec![
             text(&found["after"]),
             found["rows_given"][1].to_string(),
+            found["distance"][0].as_f64().map_or_else(String::new, readable),
             p_text(&found["p_value"]),
             p_text(&found["adjusted_p_value"]),
             if differs { "differs".into() } else { "no difference found".into() },
@@ -57,7 +59,10 @@ fn add_overview(before: &str, all: &[&Value], page: &mut Page) -> Result<(), Fai
     page.paragraph(&format!(
         "Each table against {before}. Adjusted p-values account for the number of tables (Holm)."
     ));
-    page.table(&["table", "rows", "p", "adjusted p", "verdict"], &all.iter().map(row).collect::<Vec<_>>());
+    page.table(
+        &["table", "rows", "distance", "p", "adjusted p", "verdict"],
+        &all.iter().map(row).collect::<Vec<_>>(),
+    );
     let columns = super::words(&all[0]["columns"]);
     add_changes("features", columns, all, "over-tables", page)?;
     let groups: Vec<String> = list(all[0], "groups").map(|group| text(&group["name"])).collect();
