@@ -49,12 +49,14 @@ fn choice(arguments: &Bound<'_, PyTuple>) -> PyResult<TableChoice> {
     let gaps: String = argument(&item(2)?, "missing", "error, drop-rows or drop-columns")?;
     let group_by = match item(3)? {
         none if none.is_none() => GroupBy::None,
-        text if text.extract::<String>().is_ok_and(|rule| rule == "prefix") => GroupBy::Prefix,
-        map => GroupBy::Map(argument::<HashMap<String, String>>(
-            &map,
-            "group_by",
-            "'prefix' or a dict from column to group",
-        )?),
+        rule => match rule.extract::<String>() {
+            Ok(rule) => rule.parse().map_err(|error| from_library("", error))?,
+            Err(_) => GroupBy::Map(argument::<HashMap<String, String>>(
+                &rule,
+                "group_by",
+                "'prefix', a regular expression or a dict from column to group",
+            )?),
+        },
     };
     let (design, column): (String, Option<String>) = (item(4)?.extract()?, item(5)?.extract()?);
     let column = column.unwrap_or_default();

@@ -43,6 +43,8 @@ impl Failure {
     pub fn about(place: &str, error: &Error) -> Self {
         match error {
             Error::Io { .. } | Error::Format { .. } => Self::Input(error.to_string()),
+            // Tables are arguments, not options.
+            Error::Conflict { name: "before" | "after", .. } => Self::Input(placed(place, error)),
             Error::Parameter { name, rule, value } => {
                 Self::Input(format!("--{} must be {rule}, but is {value}", option_of(name)))
             }

@@ -86,6 +86,21 @@ pub fn p_text(p_value: f64) -> String {
     format!("{p_value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// A sentence for comparisons that find no difference as a whole, but some in these many columns or pairs: each test is
+/// adjusted for what it looks at.
+pub fn by_themselves(differs: bool, alpha: f64, columns: usize, pairs: usize) -> Option<String> {
+    let what = match (columns, pairs) {
+        _ if differs => return None,
+        (0, 0) => return None,
+        (_, 0) => "Columns",
+        (0, _) => "Pairs of columns",
+        _ => "Columns and pairs",
+    };
+    Some(format!(
+        "{what} judged by themselves reach {alpha}: their p-values do not pay for the search for changes of other kinds."
+    ))
+}
+
 /// Writes a matrix as `.npy`, or as `.csv`/`.tsv` with labels of rows and columns if given.
 pub fn write_matrix(
     path: &Path,

@@ -81,6 +81,27 @@ fn several_tables_give_one_row_each_with_adjusted_p_values() {
 }
 
 #[test]
+fn columns_form_groups_by_prefix_pattern_or_file() {
+    let s = scratch();
+    s.write("groups.csv", "x,place\ny,place\n");
+    for (rule, name, columns) in
+        [("groups.csv", "place", &["x", "y"][..]), ("^(.)$", "x", &["x"]), ("[xy]", "x", &["x"])]
+    {
+        let line = format!("compare before.csv later.csv --permutations 99 --group-by {rule}");
+        let group = &s.json(&line)["groups"][0];
+        assert_eq!(
+            (&group["name"], &group["columns"]),
+            (&name.into(), &serde_json::json!(columns)),
+            "{rule}"
+        );
+        assert_eq!(group["p_value"], 0.01);
+        assert!(s.out(&line).contains("groups ("), "{rule}");
+    }
+    let several = s.out("compare before.csv same.csv later.csv --permutations 99 --group-by groups.csv");
+    assert!(several.contains("groups changed most") && several.contains("only before: b"), "{several}");
+}
+
+#[test]
 fn rows_are_compared_within_the_values_of_a_column() {
     let s = scratch();
     let found = s.json("compare before.csv later.csv --by kind --permutations 199");
@@ -119,10 +140,10 @@ fn a_page_shows_the_verdict_chance_columns_and_pairs() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    assert_eq!(page.matches("<figure>").count(), 3);
-    s.out("compare before.csv same.csv later.csv --run both");
+    assert_eq!(page.matches("<figure>").count(), 4);
+    s.out("compare before.csv same.csv later.csv --group-by ^[xy] --run both");
     s.out("report both");
-    assert_eq!(s.read("both/report.html").matches("<figure>").count(), 7);
+    assert_eq!(s.read("both/report.html").matches("<figure>").count(), 10);
     assert!(s.out("verify both").contains("both"));
 }
 
@@ -136,7 +157,10 @@ fn bad_tables_get_one_line_each() {
     s.write("flat.csv", "x,y\n1,2\n1,2\n");
     s.write("xy.csv", "x,y\n1,2\n2,3\n3,5\n");
     for (line, parts) in [
-        ("compare xy.csv short.csv", &["after must have at least two rows, but has 1"][..]),
+        (
+            "compare xy.csv short.csv",
+            &["xy.csv and short.csv: after must have at least two rows, but has 1"][..],
+        ),
         ("compare xy.csv other.csv", &["--drop must leave out columns", "only xy.csv has 'y'"]),
         ("compare xy.csv word.csv", &["word.csv:3", "column 1, 'x', is 'no'"]),
         ("compare xy.csv gap.csv", &["--missing must be drop-rows or drop-columns", "row 2 of gap.csv"]),
@@ -147,6 +171,11 @@ fn bad_tables_get_one_line_each() {
         ("compare xy.csv xy.csv --columns q*", &["--columns must match a column", "'q*'"]),
         ("compare xy.csv xy.csv --metric nothing", &["--metric", "w2, p"]),
         ("compare xy.csv xy.csv --group-by missing.csv", &["missing.csv"]),
+        (
+            "compare xy.csv xy.csv --group-by (",
+            &["--group-by must be prefix or a regular expression", "unclosed group"],
+        ),
+        ("compare xy.csv xy.csv --group-by ^z", &["--group-by must put a column into a group"]),
         ("compare xy.csv missing.csv", &["missing.csv"]),
         ("compare - -", &["standard input is given twice"]),
         ("compare xy.csv xy.csv --heatmap a.txt", &["--heatmap"]),

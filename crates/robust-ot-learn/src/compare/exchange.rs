@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
 use robust_ot::{Error, Result};
 
 /// What is exchangeable under the null hypothesis that both samples come from one distribution.
@@ -42,6 +45,51 @@ pub(super) struct Stratum {
 }
 
 impl Exchange {
+    /// The rows of each side that are used, in order: all, or `most` of them at random; of pairs, both rows.
+    pub(super) fn some_rows(&self, counts: [usize; 2], most: usize, seed: u64) -> Result<[Vec<usize>; 2]> {
+        if most < 2 {
+            return Err(Error::parameter("max_rows", "at least 2", most));
+        }
+        let largest = counts[0].max(counts[1]);
+        if matches!(self, Self::Blocks(_)) && largest > most {
+            return Err(Error::Conflict {
+                name: "max_rows",
+                rule: format!("be at least {largest} where rows form blocks"),
+                found: format!("is {most}"),
+            });
+        }
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut some = |count: usize| {
+            let mut rows: Vec<usize> = (0..count).collect();
+            let (chosen, _) = rows.partial_shuffle(&mut rng, most);
+            chosen.sort_unstable();
+            chosen.to_vec()
+        };
+        let before = some(counts[0]);
+        let after =
+            if *self == Self::Pairs && counts[0] == counts[1] { before.clone() } else { some(counts[1]) };
+        Ok([before, after])
+    }
+
+    /// The same exchange of some of the rows before, then after.
+    pub(super) fn of_rows(&self, rows: &[usize]) -> Self {
+        let some = |labels: &[usize]| rows.iter().map(|&row| labels[row]).collect();
+        match self {
+            Self::Free | Self::Pairs => self.clone(),
+            Self::Strata(labels) => Self::Strata(some(labels)),
+            Self::Blocks(labels) => Self::Blocks(some(labels)),
+        }
+    }
+
+    /// Refuses labels that are not one for each row.
+    pub(super) fn check(&self, rows: usize) -> Result<()> {
+        match self {
+            Self::Free | Self::Pairs => Ok(()),
+            Self::Strata(labels) => check_length("strata", labels, rows),
+            Self::Blocks(labels) => check_length("blocks", labels, rows),
+        }
+    }
+
     /// The strata of a comparison with this many rows on each side.
     pub(super) fn strata(&self, before: usize, after: usize) -> Result<Vec<Stratum>> {
         let rows = before + after;
@@ -58,7 +106,7 @@ impl Exchange {
                 Ok((0..before).map(pair).collect())
             }
             Self::Strata(labels) => {
-                check_length("strata", labels, rows)?;
+                self.check(rows)?;
                 let members = grouped(labels);
                 let stratum = |rows: Vec<usize>| {
                     let first = rows.iter().filter(|row| **row < before).count();
@@ -67,7 +115,7 @@ impl Exchange {
                 Ok(members.into_iter().map(stratum).collect())
             }
             Self::Blocks(labels) => {
-                check_length("blocks", labels, rows)?;
+                self.check(rows)?;
                 let units = grouped(labels);
                 let (first, second): (Vec<_>, Vec<_>) = units.into_iter().partition(|rows| rows[0] < before);
                 if let Some(rows) = first.iter().find(|rows| rows.last().is_some_and(|row| *row >= before)) {
@@ -125,6 +173,19 @@ mod tests {
         assert_eq!(strata[1], Stratum { units: vec![vec![1]], before: 1 });
         let blocks = Exchange::Blocks(vec![1, 1, 2, 3]).strata(2, 2).unwrap();
         assert_eq!(blocks, [Stratum { units: vec![vec![0, 1], vec![2], vec![3]], before: 1 }]);
+    }
+
+    /// A choice of rows keeps pairs together and takes the label of each row along.
+    #[test]
+    fn some_rows_are_exchanged_like_all() {
+        let [before, after] = Exchange::Pairs.some_rows([40, 40], 10, 3).unwrap();
+        assert!(before == after && before.len() == 10 && before.is_sorted());
+        let strata = Exchange::Strata((0..9).collect());
+        let [before, after] = strata.some_rows([6, 3], 4, 0).unwrap();
+        assert_eq!((before.len(), after), (4, vec![0, 1, 2]));
+        assert_eq!(strata.of_rows(&[8, 2]), Exchange::Strata(vec![8, 2]));
+        let blocks = Exchange::Blocks(vec![0; 9]).some_rows([6, 3], 4, 0).unwrap_err().to_string();
+        assert_eq!(blocks, "max_rows must be at least 6 where rows form blocks, but is 4");
     }
 
     #[test]

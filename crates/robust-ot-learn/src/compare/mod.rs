@@ -21,6 +21,7 @@
 mod arrangements;
 mod categories;
 mod change;
+mod column_groups;
 mod comparison;
 mod energy;
 mod exchange;
@@ -42,12 +43,13 @@ mod worst_weights;
 
 pub use self::categories::{Category, Share, holm};
 pub use self::change::{Change, Estimate, Kind, PairChange};
+pub use self::column_groups::{GroupBy, NamePattern};
 pub use self::comparison::{Comparison, Feature, Group, Pair, Part, compare};
 pub use self::exchange::Exchange;
 pub use self::histogram::Histogram;
 pub use self::local::MOST_COLUMNS_IN_PAIRS;
 pub use self::sample::Samples;
 pub use self::settings::{CompareSettings, Statistic};
-pub use self::tables::{Design, Gaps, GroupBy, Loaded, TableChoice, load};
+pub use self::tables::{Design, Gaps, Loaded, TableChoice, load};
 pub use self::within::{Within, compare_within};
 pub use self::worst_weights::Moved;

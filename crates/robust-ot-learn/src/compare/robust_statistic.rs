@@ -130,9 +130,10 @@ mod tests {
     fn early_decisions_change_no_p_value() {
         let (mut rng, interrupt) = (rng(11), Interrupt::default());
         let mut early = 0;
-        for round in 0..24 {
+        for round in 0..40 {
             let shift = f64::from(round % 4) * 0.4;
-            let (m, n) = (6 + round as usize % 3, 8);
+            // A few are so large that a solve ends before its first plan is optimal.
+            let (m, n) = if round % 25 == 0 { (40, 50) } else { (6 + round as usize % 3, 8) };
             let values = Array2::from_shape_fn((m + n, 3), |(row, column)| {
                 rng.random::<f64>() + if row < m && column == 0 { shift } else { 0.0 }
             });
@@ -165,6 +166,6 @@ mod tests {
             assert_eq!(found.p_value, expected, "{set} {round}");
             early += found.early;
         }
-        assert!(early > 100, "{early}");
+        assert!(early > 200, "{early}");
     }
 }

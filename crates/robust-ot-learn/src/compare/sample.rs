@@ -1,9 +1,6 @@
 //! The rows of two samples, with named columns.
 
-use ndarray::{Array2, ArrayView2, Axis, concatenate};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
+use ndarray::{Array2, Axis, concatenate};
 use robust_ot::{Error, Measure, Result};
 
 use super::exchange::Exchange;
@@ -60,8 +57,9 @@ pub(super) struct Prepared {
 impl Samples {
     pub(super) fn prepare(&self, settings: &CompareSettings) -> Result<Prepared> {
         self.check()?;
-        let [before, after] =
-            self.chosen(settings.max_rows, settings.seed, settings.exchange != Exchange::Free)?;
+        let counts = [self.before.nrows(), self.after.nrows()];
+        settings.exchange.check(counts[0] + counts[1])?;
+        let [before, after] = settings.exchange.some_rows(counts, settings.max_rows, settings.seed)?;
         let all: Vec<usize> =
             before.iter().copied().chain(after.iter().map(|row| row + self.before.nrows())).collect();
         let raw =
@@ -104,7 +102,7 @@ impl Samples {
             groups: groups.filter(|(_, columns)| !columns.is_empty()).collect(),
             categories: self.categories.iter().map(category).collect(),
             constant: constant.iter().map(name).collect(),
-            exchange: settings.exchange.clone(),
+            exchange: settings.exchange.of_rows(&all),
             rows: [before, after],
         })
     }
@@ -138,29 +136,6 @@ impl Samples {
             }),
             _ => Ok(()),
         }
-    }
-
-    /// The rows of both sides that are used: all, or a random choice of `most`.
-    fn chosen(&self, most: usize, seed: u64, restricted: bool) -> Result<[Vec<usize>; 2]> {
-        if most < 2 {
-            return Err(Error::parameter("max_rows", "at least 2", most));
-        }
-        let largest = self.before.nrows().max(self.after.nrows());
-        if restricted && largest > most {
-            return Err(Error::Conflict {
-                name: "max_rows",
-                rule: format!("be at least {largest} where rows are paired, or in strata or blocks"),
-                found: format!("is {most}"),
-            });
-        }
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut some = |table: ArrayView2<f64>| {
-            let mut rows: Vec<usize> = (0..table.nrows()).collect();
-            let (chosen, _) = rows.partial_shuffle(&mut rng, most);
-            chosen.sort_unstable();
-            chosen.to_vec()
-        };
-        Ok([some(self.before.view()), some(self.after.view())])
     }
 }
 

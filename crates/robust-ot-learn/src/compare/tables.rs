@@ -8,6 +8,7 @@ use std::str::FromStr;
 use ndarray::Array2;
 use robust_ot::{Error, Result};
 
+use super::column_groups::GroupBy;
 use super::exchange::Exchange;
 use super::sample::Samples;
 use crate::data::{Cells, MixedColumn, MixedTable, matches};
@@ -56,18 +57,6 @@ impl FromStr for Gaps {
             [Self::Error, Self::DropRows, Self::DropColumns].into_iter().find(|gaps| gaps.name() == name);
         found.ok_or_else(|| Error::parameter("missing", "error, drop-rows or drop-columns", name))
     }
-}
-
-/// How columns form groups.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum GroupBy {
-    /// They do not.
-    #[default]
-    None,
-    /// By the part of the name before the last `_`, `-`, `.` or `:`; `s01_3` is in group `s01`.
-    Prefix,
-    /// By a table of column and group.
-    Map(HashMap<String, String>),
 }
 
 /// What a column says of how rows may be exchanged.
@@ -233,7 +222,7 @@ pub fn load(
     let samples = Samples {
         before: values(0),
         after: values(1),
-        groups: groups(&names, &choice.group_by)?,
+        groups: choice.group_by.groups(&names)?,
         names,
         categories: texts.iter().map(|pair| (pair[0].name.clone(), pooled(*pair))).collect(),
         center_by: codes.filter(|_| is_by),
@@ -403,33 +392,6 @@ fn coded(labels: &[String]) -> Vec<usize> {
     labels.iter().map(code).collect()
 }
 
-/// Groups of columns, in the order of their first columns.
-fn groups(names: &[String], rule: &GroupBy) -> Result<Vec<(String, Vec<usize>)>> {
-    let group_of = |name: &String| match rule {
-        GroupBy::None => None,
-        GroupBy::Prefix => {
-            name.rfind(['_', '-', '.', ':']).filter(|at| *at > 0).map(|at| name[..at].to_owned())
-        }
-        GroupBy::Map(map) => map.get(name).cloned(),
-    };
-    let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
-    for (column, name) in names.iter().enumerate() {
-        let Some(group) = group_of(name) else { continue };
-        match groups.iter_mut().find(|(known, _)| *known == group) {
-            Some((_, columns)) => columns.push(column),
-            None => groups.push((group, vec![column])),
-        }
-    }
-    if groups.is_empty() && *rule != GroupBy::None {
-        return Err(Error::Conflict {
-            name: "group_by",
-            rule: "put a column into a group".into(),
-            found: "no column is in any".into(),
-        });
-    }
-    Ok(groups)
-}
-
 #[cfg(test)]
 mod tests {
     use ndarray::array;
@@ -519,8 +481,6 @@ mod tests {
         assert_eq!((found.samples.center_by, found.by.unwrap().len()), (Some(vec![0, 1, 1]), 3));
         assert_eq!(found.samples.groups, [("s1".into(), vec![0, 1])]);
         assert!(found.samples.categories.is_empty());
-        let nothing = TableChoice { group_by: GroupBy::Prefix, ..TableChoice::default() };
-        assert!(message("a\n1\n", "a\n1\n", &nothing).contains("put a column into a group"));
         let missing = TableChoice { design: Design::Blocks("z".into()), ..TableChoice::default() };
         assert!(message("a\n1\n", "a\n1\n", &missing).contains("blocks must be a column of b.csv"));
     }

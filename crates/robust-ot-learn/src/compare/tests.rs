@@ -175,8 +175,8 @@ fn constant_columns_are_named_and_bad_samples_refused() {
     );
     let alpha = CompareSettings { alpha: 1.0, ..quick() };
     assert!(message(both(), alpha).contains("alpha must be above 0 and below 1, but is 1"));
-    let pairs = CompareSettings { exchange: Exchange::Pairs, max_rows: 10, ..quick() };
-    assert!(message(both(), pairs).contains("max_rows must be at least 20 where rows are paired"));
+    let labels = CompareSettings { exchange: Exchange::Strata(vec![0; 39]), ..quick() };
+    assert!(message(both(), labels).contains("one label for each of 40 rows"));
 }
 
 #[test]
@@ -186,6 +186,20 @@ fn more_rows_than_allowed_are_drawn_and_counted() {
     let found = run(&samples, &CompareSettings { max_rows: 50, scale: Scale::Robust, ..quick() });
     assert_eq!((found.rows, found.rows_given), ([50, 40], [90, 40]));
     assert!(found.moved.iter().all(|m| m.before < 90 && m.after < 40));
+}
+
+/// Each pair moves by the same small step, far below the spread of the rows: only pairs show it, also some of them.
+#[test]
+fn pairs_and_strata_are_drawn_as_they_are() {
+    let mut rng = rng(13);
+    let before = normal(&mut rng, (90, 2)) * 10.0;
+    let after = &before + &(normal(&mut rng, (90, 2)) * 0.1 + 0.3);
+    let samples = samples(before, after);
+    let drawn = |exchange| CompareSettings { max_rows: 50, exchange, ..quick() };
+    let found = run(&samples, &drawn(Exchange::Pairs));
+    assert_eq!((found.rows, found.p_value), ([50, 50], 0.01));
+    let halves = Exchange::Strata((0..180).map(|row| row % 2).collect());
+    assert!(run(&samples, &drawn(halves)).p_value > 0.05);
 }
 
 #[test]

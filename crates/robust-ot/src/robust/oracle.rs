@@ -215,6 +215,14 @@ impl LinearOracle {
         }
     }
 
+    /// Limits the pivots of each following call; plans at the limit are feasible, and bounds account for them. Plans with
+    /// entropy have no pivots.
+    pub(super) fn limit_pivots(&mut self, pivots: usize) {
+        if let Kind::Exact { simplex, .. } = &mut self.kind {
+            simplex.limit_pivots(pivots);
+        }
+    }
+
     /// Switches from the matrix product to differences, where that is possible. Returns whether anything changed.
     pub(super) fn use_differences(&mut self, maps: &Displacements) -> bool {
         match &mut self.kind {

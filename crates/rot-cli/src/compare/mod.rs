@@ -76,8 +76,9 @@ pub struct Compare {
     /// Scale of the columns, by the rows of both tables
     #[arg(long, value_parser = named::<Scale>(&SCALES), default_value = CompareSettings::default().scale.name(), help_heading = "Tables")]
     scale: Scale,
-    /// Judge groups of columns as well: prefix (the name up to the last _, -, . or :), or a file with lines of column, group
-    #[arg(long, value_name = "prefix|FILE", help_heading = "Tables")]
+    /// Judge groups of columns as well: prefix (the name up to the last _, -, . or :), a regular expression whose first
+    /// parentheses match the group ('^(s[0-9]+)_'), or a file with lines of column, group
+    #[arg(long, value_name = "prefix|REGEX|FILE", help_heading = "Tables")]
     group_by: Option<String>,
     /// Compare within each value of this column, and all values together
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pairs", "strata", "blocks"], help_heading = "Test")]
@@ -215,7 +216,10 @@ impl Compare {
             gaps: self.missing,
             group_by: match self.group_by.as_deref() {
                 None => GroupBy::None,
-                Some("prefix") => GroupBy::Prefix,
+                // What is neither a file nor looks like a regular expression is the name of a missing file.
+                Some(rule) if rule == "prefix" || !(Path::new(rule).exists() || is_plain(rule)) => {
+                    rule.parse()?
+                }
                 Some(file) => GroupBy::Map(read_group_names(Path::new(file))?),
             },
             design,
@@ -346,12 +350,17 @@ fn object_of(found: &Comparison) -> Map<String, Value> {
     }
 }
 
+/// Whether a text has none of the characters that only regular expressions are likely to have.
+fn is_plain(rule: &str) -> bool {
+    !rule.contains(['(', '[', '^', '$', '*', '+', '?', '|', '\\'])
+}
+
 /// Reads lines of column, group.
 fn read_group_names(path: &Path) -> Result<HashMap<String, String>, Failure> {
     let table = MixedTable::open(path, Header::No)?;
     let [column, group] = &table.columns[..] else {
         return Err(Failure::Input(format!(
-            "--group-by must be prefix or a file with lines of column, group, but {} has {} columns",
+            "--group-by must be prefix, a regular expression or a file with lines of column, group, but {} has {} columns",
             path.display(),
             table.columns.len()
         )));

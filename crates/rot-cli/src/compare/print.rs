@@ -7,14 +7,16 @@ use comfy_table::{CellAlignment, Table};
 use robust_ot_learn::compare::{Category, Comparison, Share};
 
 use super::Compared;
-use crate::output::{TABLE_STYLE, p_text, readable};
+use crate::output::{TABLE_STYLE, by_themselves, p_text, readable};
 
 /// The columns, pairs, groups and values that are listed.
 const LISTED: usize = 10;
 /// The most that are listed where nothing differs.
 const LISTED_BY_CHANCE: usize = 3;
 /// The letters of a list of names.
-const NAMES: usize = 80;
+const NAMES: usize = 60;
+/// The title of the text columns.
+const SHARES: &str = "text columns, by shares of values";
 
 /// Prints all comparisons: one in full, several as a table with the columns that changed most.
 pub(super) fn print(out: &mut impl Write, before: &Path, all: &[Compared], alpha: f64) -> io::Result<()> {
@@ -26,27 +28,48 @@ pub(super) fn print(out: &mut impl Write, before: &Path, all: &[Compared], alpha
 
 fn print_many(out: &mut impl Write, before: &Path, all: &[Compared], alpha: f64) -> io::Result<()> {
     writeln!(out, "against {} ({} rows), alpha {alpha}", before.display(), all[0].found.rows_given[0])?;
+    let grouped = all.iter().any(|one| !one.found.groups.is_empty());
     let mut table = Table::new();
-    table.load_style(TABLE_STYLE).set_header(["table", "rows", "p", "adjusted", "", "changed most"]);
+    let mut header = vec!["table", "rows", "distance", "p", "adjusted", "", "columns changed most"];
+    header.extend(grouped.then_some("groups changed most"));
+    table.load_style(TABLE_STYLE).set_header(header);
     for one in all {
         let found = &one.found;
         let changed = found.features.iter().filter(|feature| feature.p_value <= alpha);
         let names: Vec<&str> = changed.map(|feature| feature.name.as_str()).collect();
-        table.add_row([
-            one.path.display().to_string(),
+        let mut row = vec![
+            one.label(),
             found.rows_given[1].to_string(),
+            found.distance.map_or_else(String::new, |[value, _]| readable(value)),
             p_text(found.p_value),
             p_text(one.adjusted),
             if one.adjusted <= alpha { "differs".into() } else { String::new() },
             some_of(&names),
-        ]);
+        ];
+        if grouped {
+            let changed = found.groups.iter().filter(|group| group.p_value <= alpha);
+            row.push(some_of(&changed.map(|group| group.name.as_str()).collect::<Vec<_>>()));
+        }
+        table.add_row(row);
     }
-    for column in [1, 2, 3] {
+    for column in [1, 2, 3, 4] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     writeln!(out, "{table}")?;
+    let texts = all.iter().flat_map(|one| {
+        let row = |category: &Category| {
+            vec![
+                one.label(),
+                category.name.clone(),
+                p_text(category.p_value),
+                change_of_shares(category, &one.found),
+            ]
+        };
+        one.found.categories.iter().map(row).collect::<Vec<_>>()
+    });
+    print_table(out, SHARES, &["table", "column", "p", "change"], texts)?;
     writeln!(out, "p-values are adjusted for the number of tables (Holm); one table alone is shown in full")
 }
 
@@ -59,20 +82,26 @@ fn print_one(out: &mut impl Write, before: &Path, one: &Compared) -> io::Result<
         format!("No difference found, p = {p} (alpha {})", found.alpha)
     };
     writeln!(out, "{verdict}")?;
+    let columns = found.features.iter().filter(|feature| feature.p_value <= found.alpha).count();
+    let pairs = found.pairs.iter().filter(|pair| pair.p_value <= found.alpha).count();
+    if let Some(note) = by_themselves(found.differs, found.alpha, columns, pairs) {
+        writeln!(out, "{note}")?;
+    }
     let rows = |side: usize| {
         let (used, given) = (found.rows[side], found.rows_given[side]);
         if used == given { format!("{given} rows") } else { format!("{used} of {given} rows") }
     };
     writeln!(out, "tables     {} ({}) → {} ({})", before.display(), rows(0), path.display(), rows(1))?;
     writeln!(out, "columns    {} of numbers, scale {}", found.columns.len(), found.scale)?;
-    let arrangements = match (found.exhaustive, found.decided_by_bounds) {
-        (true, _) => format!("all {} other arrangements of the rows", found.permutations),
-        (false, None) => format!("{} random arrangements of the rows", found.permutations),
-        (false, Some(early)) => {
-            format!("{} random arrangements of the rows, {early} decided early by bounds", found.permutations)
-        }
-    };
-    writeln!(out, "test       {arrangements}, statistic {}", found.statistic)?;
+    let which = if found.exhaustive { "all" } else { "random" };
+    let early = found.decided_by_bounds.map(|early| format!(", {early} decided early by bounds"));
+    writeln!(
+        out,
+        "test       {} arrangements of the rows ({which}){}, statistic {}",
+        found.permutations,
+        early.unwrap_or_default(),
+        found.statistic
+    )?;
     if !found.parts.is_empty() {
         let parts = found.parts.iter().map(|part| format!("{} {}", part.name, p_text(part.p_value)));
         writeln!(out, "           p-values of each alone: {}", parts.collect::<Vec<_>>().join(", "))?;
@@ -167,20 +196,25 @@ fn print_pairs(out: &mut impl Write, found: &Comparison) -> io::Result<()> {
 
 fn print_categories(out: &mut impl Write, found: &Comparison) -> io::Result<()> {
     let rows = found.categories.iter().map(|category| {
-        let only = |side: usize| {
-            let names: Vec<&str> = category
-                .one_sided()
-                .filter(|share| if side == 0 { share.after == 0 } else { share.before == 0 })
-                .map(|share| share.value.as_str())
-                .collect();
-            let when = ["before", "after"][side];
-            (!names.is_empty()).then(|| format!("only {when}: {}", some_of(&names)))
-        };
-        let moved = largest_share(category, found);
-        let notes: Vec<String> = [Some(moved), only(0), only(1)].into_iter().flatten().collect();
-        vec![category.name.clone(), p_text(category.p_value), notes.join("; ")]
+        vec![category.name.clone(), p_text(category.p_value), change_of_shares(category, found)]
     });
-    print_table(out, "text columns, by shares of values", &["column", "p", "change"], rows)
+    print_table(out, SHARES, &["column", "p", "change"], rows)
+}
+
+/// The largest change of a share, and the values on one side only.
+fn change_of_shares(category: &Category, found: &Comparison) -> String {
+    let only = |side: usize| {
+        let names: Vec<&str> = category
+            .one_sided()
+            .filter(|share| if side == 0 { share.after == 0 } else { share.before == 0 })
+            .map(|share| share.value.as_str())
+            .collect();
+        let when = ["before", "after"][side];
+        (!names.is_empty()).then(|| format!("only {when}: {}", some_of(&names)))
+    };
+    let notes: Vec<String> =
+        [Some(largest_share(category, found)), only(0), only(1)].into_iter().flatten().collect();
+    notes.join("; ")
 }
 
 fn largest_share(category: &Category, found: &Comparison) -> String {

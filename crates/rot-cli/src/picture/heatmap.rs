@@ -14,14 +14,16 @@ const NUMBERED: usize = 14;
 const MOST_CELLS: usize = 100;
 /// The maximum number of characters of a label.
 const LETTERS: usize = 24;
-/// The color of the diagonal if it carries no information.
+/// The width of a letter of the title, in pixels.
+const TITLE_LETTER: i32 = 10;
+/// The color of a diagonal that carries no information, and of cells without a value.
 const DIAGONAL: RGBColor = RGBColor(225, 225, 225);
 /// The color of numbers in light cells. It is not pure black, which a dark page would show light.
 const DARK_INK: RGBColor = RGBColor(17, 17, 17);
 /// The color of numbers in dark cells.
 const LIGHT_INK: RGBColor = RGBColor(250, 250, 250);
 
-/// A matrix with labels of its rows and its columns.
+/// A matrix with labels of its rows and its columns; cells that are not finite are left plain.
 pub struct Heatmap<'a> {
     pub matrix: &'a Array2<f64>,
     pub rows: &'a [String],
@@ -70,14 +72,16 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(rows: &[String], columns: &[String]) -> Self {
+    fn new(Heatmap { rows, columns, title, .. }: &Heatmap) -> Self {
         let longest = |labels: &[String]| {
             labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).min(LETTERS) as i32
         };
         let cell = (640 / rows.len().max(columns.len()).max(1) as i32).clamp(6, 64);
         let (left, top) = (longest(rows) * 8 + 24, 44);
         let (across, down) = (cell * columns.len() as i32, cell * rows.len() as i32);
-        let (width, height) = ((left + across + 110) as u32, (top + down + longest(columns) * 8 + 24) as u32);
+        let for_title = TITLE_LETTER * title.chars().count() as i32;
+        let width = (left + (across + 110).max(for_title)) as u32;
+        let height = (top + down + longest(columns) * 8 + 24) as u32;
         Self { cell, left, top, width, height }
     }
 
@@ -88,26 +92,27 @@ impl Layout {
 
 impl Drawing for Heatmap<'_> {
     fn size(&self) -> (u32, u32) {
-        let layout = Layout::new(self.rows, self.columns);
+        let layout = Layout::new(self);
         (layout.width, layout.height)
     }
 
     /// Draws the cells with their labels, their values if there is space, and the color scale.
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn<B> {
-        let layout = Layout::new(self.rows, self.columns);
+        let layout = Layout::new(self);
         area.draw_text(self.title, &text(18), (layout.left, 14))?;
         let (down, across) = (self.rows.len(), self.columns.len());
         let (low, high) = self.range();
         for ((row, column), &value) in self.matrix.indexed_iter() {
             let (x, y) = layout.corner(row, column);
             let part = if high > low { (value - low) / (high - low) } else { 0.0 };
-            let (paint, ink) = match (self.plain_diagonal && row == column, part > 0.6) {
+            let plain = (self.plain_diagonal && row == column) || !value.is_finite();
+            let (paint, ink) = match (plain, part > 0.6) {
                 (true, _) => (DIAGONAL, DARK_INK),
                 (false, true) => (color(part), DARK_INK),
                 (false, false) => (color(part), LIGHT_INK),
             };
             area.draw(&Rectangle::new([(x, y), (x + layout.cell, y + layout.cell)], paint.filled()))?;
-            if down.max(across) <= NUMBERED {
+            if down.max(across) <= NUMBERED && value.is_finite() {
                 let style = text(layout.cell / 5 + 2).color(&ink).pos(Pos::new(HPos::Center, VPos::Center));
                 area.draw_text(&short(value), &style, (x + layout.cell / 2, y + layout.cell / 2))?;
             }

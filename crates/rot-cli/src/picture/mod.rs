@@ -2,6 +2,7 @@
 
 mod curves;
 mod dots;
+mod flows;
 mod heatmap;
 mod panels;
 
@@ -15,6 +16,7 @@ use robust_ot_learn::data::write_atomic;
 
 pub use self::curves::{Axis, Curve, Curves};
 pub use self::dots::{Dot, Dots};
+pub use self::flows::{Flow, Flows};
 pub use self::heatmap::{Heatmap, metric_heatmap};
 pub use self::panels::{Panel, Panels};
 use crate::failure::Failure;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use self::words::{list, number, p_text, stem, text};
 use super::page::Page;
 use crate::failure::Failure;
+use crate::output::readable;
 use crate::picture::Heatmap;
 
 /// Columns drawn as histograms and as pairs.
@@ -49,6 +50,7 @@ fn add_overview(before: &str, all: &[&Value], page: &mut Page) -> Result<(), Fai
         vec![
             text(&found["after"]),
             found["rows_given"][1].to_string(),
+            found["distance"][0].as_f64().map_or_else(String::new, readable),
             p_text(&found["p_value"]),
             p_text(&found["adjusted_p_value"]),
             if differs { "differs".into() } else { "no difference found".into() },
@@ -57,24 +59,35 @@ fn add_overview(before: &str, all: &[&Value], page: &mut Page) -> Result<(), Fai
     page.paragraph(&format!(
         "Each table against {before}. Adjusted p-values account for the number of tables (Holm)."
     ));
-    page.table(&["table", "rows", "p", "adjusted p", "verdict"], &all.iter().map(row).collect::<Vec<_>>());
-    let names = super::words(&all[0]["columns"]);
+    page.table(
+        &["table", "rows", "distance", "p", "adjusted p", "verdict"],
+        &all.iter().map(row).collect::<Vec<_>>(),
+    );
+    let columns = super::words(&all[0]["columns"]);
+    add_changes("features", columns, all, "over-tables", page)?;
+    let groups: Vec<String> = list(all[0], "groups").map(|group| text(&group["name"])).collect();
+    if groups.is_empty() { Ok(()) } else { add_changes("groups", groups, all, "groups-over-tables", page) }
+}
+
+/// How far columns or groups are beyond chance in each table, those that change most.
+fn add_changes(
+    kind: &str,
+    mut names: Vec<String>,
+    all: &[&Value],
+    file: &str,
+    page: &mut Page,
+) -> Result<(), Failure> {
     let of = |found: &Value, name: &str| {
-        let mut features = list(found, "features");
-        features.find(|feature| feature["name"] == name).map_or(0.0, |feature| number(&feature["statistic"]))
+        list(found, kind).find(|one| one["name"] == name).map_or(0.0, |one| number(&one["statistic"]))
     };
-    let mut order: Vec<&String> = names.iter().collect();
     let largest = |name: &str| all.iter().map(|found| of(found, name)).fold(f64::NEG_INFINITY, f64::max);
-    order.sort_by(|x, y| largest(y).total_cmp(&largest(x)));
-    order.truncate(3 * DRAWN);
-    let matrix = Array2::from_shape_fn((order.len(), all.len()), |(row, file)| of(all[file], order[row]));
-    let rows: Vec<String> = order.into_iter().cloned().collect();
-    let columns: Vec<String> = all.iter().map(|found| stem(&text(&found["after"]))).collect();
+    names.sort_by(|x, y| largest(y).total_cmp(&largest(x)));
+    names.truncate(3 * DRAWN);
+    let matrix = Array2::from_shape_fn((names.len(), all.len()), |(row, file)| of(all[file], &names[row]));
+    let tables: Vec<String> = all.iter().map(|found| stem(&text(&found["after"]))).collect();
     let title = "Standard deviations beyond chance";
-    let heatmap = Heatmap { matrix: &matrix, rows: &rows, columns: &columns, title, plain_diagonal: false };
-    page.picture(
-        &heatmap,
-        "over-tables",
-        "How far each column is beyond chance, for the columns that change most",
-    )
+    let heatmap = Heatmap { matrix: &matrix, rows: &names, columns: &tables, title, plain_diagonal: false };
+    let what = if kind == "groups" { "group" } else { "column" };
+    let caption = format!("How far each {what} is beyond chance, for the {what}s that change most");
+    page.picture(&heatmap, file, &caption)
 }

@@ -4,14 +4,16 @@ use ndarray::Array2;
 use serde_json::Value;
 
 use super::DRAWN;
-use super::words::{change, correlations, list, number, p_text, stem, summary, text, weight};
+use super::words::{by_themselves, change, correlations, list, number, p_text, stem, summary, text, weight};
 use crate::failure::Failure;
-use crate::picture::{Heatmap, Panel, Panels};
+use crate::picture::{Flow, Flows, Heatmap, Panel, Panels};
 use crate::report::page::Page;
 use crate::report::{numbers, words};
 
 /// Rows of each table.
 const LISTED: usize = 25;
+/// Columns whose flows are drawn.
+const FLOWS: usize = 4;
 /// Bins of the statistics under exchanged rows.
 const BINS: usize = 30;
 
@@ -40,6 +42,9 @@ fn add_verdict(before: &str, found: &Value, page: &mut Page) {
             "No difference found, p = {p}. A difference that is small, or of a kind that the statistics do not see, may exist."
         )
     });
+    if let Some(note) = by_themselves(found) {
+        page.paragraph(&note);
+    }
     let part = |part: &Value| format!("{} {}", text(&part["name"]), p_text(&part["p_value"]));
     let parts: Vec<String> = list(found, "parts").map(part).collect();
     let reason = |one: &Value| format!("{} ({})", text(&one["name"]), text(&one["reason"]));
@@ -84,6 +89,21 @@ fn add_columns(features: &[&Value], suffix: &str, page: &mut Page) -> Result<(),
         &format!("columns{suffix}"),
         "Shares of rows before and after, by adjusted p-value",
     )?;
+    let flow = |feature: &&Value| {
+        let bins = &feature["histogram"];
+        Flow {
+            title: text(&feature["name"]),
+            range: (number(&bins["low"]), number(&bins["high"])),
+            before: numbers(&bins["before"]),
+            after: numbers(&bins["after"]),
+        }
+    };
+    let flows: Vec<Flow> = features.iter().take(FLOWS).map(flow).collect();
+    page.picture(
+        &Flows { title: "Where the values go", all: &flows },
+        &format!("flows{suffix}"),
+        "The optimal plan of each column by itself: wider lines carry more rows",
+    )?;
     let row = |feature: &&Value| {
         let [p, alone] = ["p_value", "unadjusted"].map(|key| p_text(&feature[key]));
         vec![text(&feature["name"]), p, alone, change(&feature["change"]), weight(feature)]
@@ -109,7 +129,8 @@ fn add_pairs(found: &Value, features: &[&Value], suffix: &str, page: &mut Page) 
             names.push(name);
         }
     }
-    let mut matrix = Array2::zeros((names.len(), names.len()));
+    // Pairs that are not listed are left plain.
+    let mut matrix = Array2::from_elem((names.len(), names.len()), f64::NAN);
     for pair in &pairs {
         let both: Vec<Option<usize>> =
             words(&pair["names"]).iter().map(|name| names.iter().position(|known| known == name)).collect();

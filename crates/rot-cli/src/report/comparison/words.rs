@@ -35,6 +35,13 @@ pub(super) fn summary(found: &Value) -> String {
     }
 }
 
+/// What columns or pairs say where all together say nothing.
+pub(super) fn by_themselves(found: &Value) -> Option<String> {
+    let alpha = number(&found["alpha"]);
+    let count = |kind: &str| list(found, kind).filter(|one| number(&one["p_value"]) <= alpha).count();
+    output::by_themselves(found["differs"] == true, alpha, count("features"), count("pairs"))
+}
+
 /// The change of a column in words.
 pub(super) fn change(change: &Value) -> String {
     let estimate = |of: &Value| [number(&of["value"]), number(&of["low"]), number(&of["high"])];
