@@ -3,7 +3,7 @@
 //! they are small.
 
 use ndarray::parallel::prelude::*;
-use ndarray::{Array2, Axis, Zip, s};
+use ndarray::{Array2, ArrayView1, Axis, Zip, s};
 
 use crate::displacement::{Displacements, by_slots, symmetrized};
 use crate::linalg::product_into;
@@ -36,6 +36,14 @@ impl Displacements {
         symmetrized(moment)
     }
 
+    /// The κ with ‖fl(V) − V‖_F ≤ κ tr V for the moment of a plan with this many entries: blocks of products are added up, and
+    /// |fl(V_ab) − V_ab| ≤ κ (V_aa V_bb)^½.
+    pub(crate) fn rounding_of_entries(&self, entries: usize) -> f64 {
+        let slots = self.points().0.ncols() / self.size();
+        let terms = entries.min(ENTRIES_PER_BLOCK) * slots + entries / ENTRIES_PER_BLOCK + 16;
+        terms as f64 * (f64::EPSILON / 2.0)
+    }
+
     /// Whether [`Displacements::cost_from_differences`] takes seconds rather than minutes.
     pub(crate) fn differences_are_affordable(&self) -> bool {
         let ((source, target), groups) = (self.points(), self.size());
@@ -44,23 +52,31 @@ impl Displacements {
 
     /// C(M), each entry reduced by a bound on its own rounding, so that an optimum of these costs is a lower bound.
     ///
-    /// |fl(δᵀMδ) − δᵀMδ| ≤ κ Σ_ab |M_ab| |δ_a| |δ_b| ≤ κ Σ_a ρ_a δ_a², with ρ the row sums of |M|.
+    /// |fl(δᵀMδ) − δᵀMδ| ≤ κ Σ_ab |M_ab| |δ_a| |δ_b| ≤ κ Σ_a ρ_a δ_a², with ρ the row sums of |M|. Rounded points change δ by an
+    /// ε with ‖ε‖ ≤ blur (‖s‖ + ‖t‖), and M ⪰ 0, so that (δ + ε)ᵀM(δ + ε) ≥ δᵀMδ − 2 ‖ε‖ ‖Mδ‖.
     pub(crate) fn cost_from_differences(&self, metric: &Array2<f64>) -> Array2<f64> {
         let ((source, target), groups) = (self.points(), self.size());
         let kappa = (source.ncols() + groups + 8) as f64 * f64::EPSILON;
         let rows = metric.mapv(f64::abs).sum_axis(Axis(1)) * kappa;
+        let blur = 2.0 * self.frame().rounding.blur;
+        let length = |point: ArrayView1<f64>| point.dot(&point).sqrt();
+        let lengths: Vec<f64> = target.outer_iter().map(length).collect();
         let mut cost = Array2::zeros((source.nrows(), target.nrows()));
         cost.axis_iter_mut(Axis(0)).into_par_iter().zip(source.axis_iter(Axis(0))).for_each(
             |(mut costs, s)| {
-                let mut difference = vec![0.0; source.ncols()];
-                for (cost, t) in costs.iter_mut().zip(target.rows()) {
+                let (mut difference, own) = (vec![0.0; source.ncols()], length(s));
+                for ((cost, t), other) in costs.iter_mut().zip(target.rows()).zip(&lengths) {
                     difference.iter_mut().zip(s.iter().zip(t)).for_each(|(d, (s, t))| *d = s - t);
-                    for slot in difference.chunks_exact(groups) {
-                        for (a, &d) in slot.iter().enumerate().filter(|(_, d)| **d != 0.0) {
+                    let mut squares = 0.0;
+                    for slot in difference.chunks_exact(groups).filter(|slot| slot.iter().any(|d| *d != 0.0))
+                    {
+                        for (a, &d) in slot.iter().enumerate() {
                             let turned: f64 = metric.row(a).iter().zip(slot).map(|(m, d)| m * d).sum();
                             *cost += d * turned - rows[a] * d * d;
+                            squares += turned * turned;
                         }
                     }
+                    *cost -= blur * (own + other) * squares.sqrt();
                 }
             },
         );

@@ -6,7 +6,7 @@
 use ndarray::{Array1, Array2, ArrayView2, Axis};
 
 use crate::error::{Error, Result};
-use crate::frame::Frame;
+use crate::frame::{Frame, OF_CENTERING, Rounding};
 use crate::grouping::Grouping;
 use crate::linalg::product;
 use crate::measure::Measure;
@@ -55,22 +55,18 @@ impl Displacements {
         let mean = |measure: &Measure| weighted_sum(measure.points(), measure.weights());
         let center = (mean(source) + mean(target)) * 0.5;
         let lay_out = |measure: &Measure| lay_out(measure.points(), &center, grouping);
-        Ok(Self::from_layout(
-            lay_out(source),
-            lay_out(target),
-            grouping.groups(),
-            source.weights(),
-            target.weights(),
-        ))
+        let points = (lay_out(source), lay_out(target));
+        let rounding =
+            Rounding { blur: OF_CENTERING, weights: [source, target].map(Measure::weight_rounding) };
+        Ok(Self::from_layout(points, grouping.groups(), (source.weights(), target.weights()), rounding))
     }
 
     /// Builds the map from points that are already centered and laid out.
     pub(crate) fn from_layout(
-        source: Array2<f64>,
-        target: Array2<f64>,
+        (source, target): (Array2<f64>, Array2<f64>),
         groups: usize,
-        source_weights: &Array1<f64>,
-        target_weights: &Array1<f64>,
+        (source_weights, target_weights): (&Array1<f64>, &Array1<f64>),
+        rounding: Rounding,
     ) -> Self {
         let shared =
             second_moment(&source, source_weights, groups) + second_moment(&target, target_weights, groups);
@@ -79,7 +75,7 @@ impl Displacements {
         let cross = product(by_slots(source_mean.view(), groups).t(), by_slots(target_mean.view(), groups));
         let independent = symmetrized(&shared - &cross - cross.t());
         let points = source.nrows() + target.nrows();
-        let frame = Frame { shared, independent, dim: source.ncols(), points };
+        let frame = Frame { shared, independent, dim: source.ncols(), points, rounding };
         Self { source, target, groups, frame }
     }
 

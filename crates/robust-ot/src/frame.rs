@@ -4,6 +4,7 @@ use ndarray::{Array1, Array2, Axis};
 
 use crate::error::Result;
 use crate::linalg::Eigen;
+use crate::measure::WeightRounding;
 
 /// A moment whose rounding error is below this fraction of it is positive semidefinite to ten digits as it is.
 const CLEAR: f64 = 1e-10;
@@ -19,7 +20,20 @@ pub(crate) struct Frame {
     pub(crate) dim: usize,
     /// m + n.
     pub(crate) points: usize,
+    pub(crate) rounding: Rounding,
 }
+
+/// What rounding has done to points and weights before a problem begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rounding {
+    /// A bound on ‖fl(s) − s‖ / ‖s‖ for the centered points.
+    pub(crate) blur: f64,
+    /// For source and target.
+    pub(crate) weights: [WeightRounding; 2],
+}
+
+/// The relative error of subtracting a center.
+pub(crate) const OF_CENTERING: f64 = f64::EPSILON / 2.0;
 
 impl Frame {
     /// The size r of moments and metrics.
@@ -31,8 +45,48 @@ impl Frame {
     ///
     /// |fl(C_ij) − C_ij| ≤ κ Σ_ab |M_ab| |s_ia| |t_jb| + … ≤ κ (ω_i + ω_j) with ω_i = Σ_a ρ_a s_ia² and ρ the row
     /// sums of |M|. The bound is separable, so it costs a plan at most κ (Σ a_i ω_i + Σ b_j ω_j) = κ Σ_a ρ_a shared_aa.
+    /// Rounded points lower C_ij by at most 2 blur ‖M‖₂ (‖s‖ + ‖t‖)² ≤ 4 blur max ρ (‖s‖² + ‖t‖²).
     pub(crate) fn rounding(&self, metric: &Array2<f64>) -> f64 {
-        rounding_per_moment(metric, self.dim).dot(&self.shared.diag())
+        let of_products = rounding_per_moment(metric, self.dim).dot(&self.shared.diag());
+        of_products + 4.0 * self.rounding.blur * self.reach(metric) + self.of_weights(metric)
+    }
+
+    /// A bound on how far the rounding of the weights moves the optimum of a linear problem, as in [`Frame::strayed`].
+    pub(crate) fn of_weights(&self, metric: &Array2<f64>) -> f64 {
+        4.0 * self.misplaced() * self.reach(metric)
+    }
+
+    /// max ρ · tr(shared) ≥ ⟨M, shared⟩.
+    fn reach(&self, metric: &Array2<f64>) -> f64 {
+        let rows = metric.mapv(f64::abs).sum_axis(Axis(1));
+        rows.fold(0.0_f64, |top, row| top.max(*row)) * self.shared.diag().sum()
+    }
+
+    /// The mass η that is not where it would be for the weights as given, divided by their exact sums: that of quotients, of
+    /// the difference of the sums, and of the units of 2⁻¹²⁰.
+    fn misplaced(&self) -> f64 {
+        let [a, b] = self.rounding.weights;
+        a.misplaced + b.misplaced + (a.excess - b.excess).abs() + self.points as f64 * 2f64.powi(-120)
+    }
+
+    /// How far the sums of the weights are from one: what is linear in the weights changes by this factor.
+    pub(crate) fn excess(&self) -> f64 {
+        self.rounding.weights.iter().map(|side| side.excess.abs()).sum()
+    }
+
+    /// A bound on ‖ΔV‖_F, where ΔV is due to the rounding of points and weights, for a plan with the moment V.
+    ///
+    /// Points that are off by ε with Σ γ ‖ε‖² ≤ 2 blur² tr(shared) move V by 2 (tr V · Σ γ ‖ε‖²)^½ + Σ γ ‖ε‖². The plan for
+    /// the true weights keeps (1 − 2η) of γ and couples the rest independently, whose moment is at most
+    /// 4η shared in the order of semidefinite matrices, since (s − t)(s − t)ᵀ ⪯ 2 ssᵀ + 2 ttᵀ. A plan that moves nothing
+    /// between the rounded points and weights is taken to move nothing.
+    pub(crate) fn strayed(&self, trace: f64) -> f64 {
+        if trace <= 0.0 {
+            return 0.0;
+        }
+        let shared = self.shared.diag().sum();
+        let apart = 2.0 * self.rounding.blur.powi(2) * shared;
+        2.0 * (trace * apart).sqrt() + apart + 4.0 * self.misplaced() * shared + self.excess() * trace
     }
 
     /// The τ for which rounding changes no entry V_ab of a moment from products by more than τ (shared_aa shared_bb)^½.

@@ -103,9 +103,15 @@ pub fn flat_mut<T>(a: &mut Array2<T>) -> &mut [T] {
     a.as_slice_mut().expect("the matrices of this crate are row-major")
 }
 
-/// <A, B> = Σ_ab A_ab B_ab.
+/// <A, B> = Σ_ab A_ab B_ab, row by row: a term passes through as many roundings as A has rows and columns.
 pub fn inner(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
+    a.outer_iter().zip(b.outer_iter()).map(|(x, y)| x.dot(&y)).sum()
+}
+
+/// Σ_ab f(a, b, A_ab), row by row.
+pub(crate) fn sum_over(a: &Array2<f64>, f: impl Fn(usize, usize, f64) -> f64) -> f64 {
+    let rows = a.outer_iter().enumerate();
+    rows.map(|(i, row)| row.iter().enumerate().map(|(j, x)| f(i, j, *x)).sum::<f64>()).sum()
 }
 
 /// A = Q diag(w) Qᵀ with w ascending and the eigenvectors in the columns of Q.

@@ -49,8 +49,8 @@ impl Measure {
         }
         // Weights that are already normalized stay unchanged, to the last bit. A subnormal sum has no accurate
         // reciprocal, so divide each weight.
-        let normalized = (mass - 1.0).abs() <= f64::EPSILON * weights.len() as f64;
-        let weights = if normalized { weights } else { weights.mapv_into(|w| w / mass) };
+        let weights =
+            if is_normalized(mass, weights.len()) { weights } else { weights.mapv_into(|w| w / mass) };
         let points =
             if points.is_standard_layout() { points } else { points.as_standard_layout().into_owned() };
         Ok(Self { points, weights, mass })
@@ -86,6 +86,17 @@ impl Measure {
         self.mass
     }
 
+    /// What rounding has done to the weights.
+    pub(crate) fn weight_rounding(&self) -> WeightRounding {
+        let first = self.weights[0].to_bits();
+        // Quotients by a power of two are exact, and equal weights remain so.
+        let exact = self.mass.to_bits().trailing_zeros() >= 52
+            || is_normalized(self.mass, self.len())
+            || self.weights.iter().all(|w| w.to_bits() == first);
+        let misplaced = if exact { 0.0 } else { f64::EPSILON / 2.0 };
+        WeightRounding { misplaced, ..WeightRounding::of(&self.weights) }
+    }
+
     /// Number of points.
     pub fn len(&self) -> usize {
         self.points.nrows()
@@ -100,6 +111,39 @@ impl Measure {
     pub fn dim(&self) -> usize {
         self.points.ncols()
     }
+}
+
+/// Whether a sum of this many weights is one up to rounding.
+fn is_normalized(mass: f64, count: usize) -> bool {
+    (mass - 1.0).abs() <= f64::EPSILON * count as f64
+}
+
+/// How the weights of a measure differ from the given ones over their exact sum.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WeightRounding {
+    /// Σ a_i − 1.
+    pub(crate) excess: f64,
+    /// A bound on the part of the mass that rounding puts elsewhere.
+    pub(crate) misplaced: f64,
+}
+
+impl WeightRounding {
+    /// For weights that are meant as they are.
+    pub(crate) fn of(weights: &Array1<f64>) -> Self {
+        let start = std::iter::once(-1.0);
+        Self { excess: accurate_sum(start.chain(weights.iter().copied())), misplaced: 0.0 }
+    }
+}
+
+/// A sum whose error is that of its last rounding (Neumaier).
+fn accurate_sum(numbers: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
+    for x in numbers {
+        let next = sum + x;
+        lost += if sum.abs() >= x.abs() { (sum - next) + x } else { (x - next) + sum };
+        sum = next;
+    }
+    sum + lost
 }
 
 fn check_points(points: &Array2<f64>) -> Result<()> {

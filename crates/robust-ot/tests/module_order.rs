@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 
 /// The modules of the crate, from the bottom up; those of one line do not use each other.
-const ORDER: [&[&str]; 12] = [
+const ORDER: [&[&str]; 13] = [
     &["error", "interrupt", "kernels"],
     &["linalg"],
-    &["measure", "grouping", "frame"],
+    &["measure", "grouping"],
+    &["frame"],
     &["grouping_rule"],
     &["metric"],
     &["transport"],

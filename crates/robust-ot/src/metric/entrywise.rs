@@ -6,7 +6,7 @@ use super::curvature::Curvature;
 use super::prior::Prior;
 use super::{LARGEST_EXPONENT, WorstCase};
 use crate::error::{Error, Result};
-use crate::linalg::inner;
+use crate::linalg::{inner, sum_over};
 
 /// The range in which a sum of squares has lost nothing to overflow or underflow.
 const SAFE_SQUARES: std::ops::Range<f64> = 1e-280..1e280;
@@ -23,7 +23,7 @@ fn entry_norm(moment: &Array2<f64>, k: u32) -> f64 {
     if largest == 0.0 {
         return 0.0;
     }
-    let sum: f64 = moment.iter().map(|v| (v / largest).powi(2 * k as i32)).sum();
+    let sum = sum_over(moment, |_, _, v| (v / largest).powi(2 * k as i32));
     if k == 1 { largest * sum.sqrt() } else { largest * sum.powf(1.0 / f64::from(2 * k)) }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn norm_curvature(moment: &Array2<f64>, worst: &WorstCase, k: u32) ->
 /// h = ‖V‖_{2k}^{2k}, M* = 2k V^{∘(2k−1)}.
 pub(super) fn norm_power(moment: &Array2<f64>, k: u32, metric: &mut Array2<f64>) -> f64 {
     metric.zip_mut_with(moment, |m, v| *m = f64::from(2 * k) * v.powi(2 * k as i32 - 1));
-    moment.iter().map(|v| v.powi(2 * k as i32)).sum()
+    sum_over(moment, |_, _, v| v.powi(2 * k as i32))
 }
 
 /// ∇²h[D] = 2k(2k−1) V^{∘(2k−2)} ∘ D.
@@ -68,16 +68,20 @@ pub(super) fn norm_power_curvature(moment: &Array2<f64>, k: u32) -> Curvature {
 pub(super) fn kl(moment: &Array2<f64>, lambda: f64, prior: &Prior, metric: &mut Array2<f64>) -> Result<f64> {
     let mut value = 0.0;
     metric.fill(0.0);
-    for ((a, b), &v) in moment.indexed_iter() {
-        let weight = prior.entry(a, b);
-        if weight == 0.0 {
-            continue;
+    for (a, row) in moment.outer_iter().enumerate() {
+        let mut of_row = 0.0;
+        for (b, &v) in row.iter().enumerate() {
+            let weight = prior.entry(a, b);
+            if weight == 0.0 {
+                continue;
+            }
+            if v / lambda > LARGEST_EXPONENT {
+                return Err(Error::Overflow { lambda, largest: v, safe: v / LARGEST_EXPONENT });
+            }
+            of_row += lambda * weight * (v / lambda).exp_m1();
+            metric[[a, b]] = weight * (v / lambda).exp();
         }
-        if v / lambda > LARGEST_EXPONENT {
-            return Err(Error::Overflow { lambda, largest: v, safe: v / LARGEST_EXPONENT });
-        }
-        value += lambda * weight * (v / lambda).exp_m1();
-        metric[[a, b]] = weight * (v / lambda).exp();
+        value += of_row;
     }
     Ok(value)
 }

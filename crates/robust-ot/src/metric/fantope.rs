@@ -31,6 +31,13 @@ impl Proximal {
         Ok(WorstCase { value, metric, spectrum: Some(eigen) })
     }
 
+    /// A bound on how far ⟨V, M⟩ may exceed h at the optimum V because M lies outside the fantope by rounding. An eigenvalue
+    /// that is off by e adds at most e tr V, and tr V ≤ (r/k) h(V). `value` is an upper bound on h there.
+    pub(crate) fn rounding(&self, value: f64) -> f64 {
+        let size = self.center.nrows() as f64;
+        2.0 * (size + 16.0) * f64::EPSILON * size / self.k as f64 * value.abs()
+    }
+
     /// t times the derivative of the projection.
     pub(crate) fn curvature(&self, worst: &WorstCase) -> Curvature {
         let Some(eigen) = &worst.spectrum else { return Curvature::Zero };

@@ -20,7 +20,7 @@ pub use self::named::{MetricFamily, SetParameters};
 pub use self::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::sealed::Kernels;
-use crate::linalg::{Eigen, EigenWorkspace, flat, inner};
+use crate::linalg::{Eigen, EigenWorkspace, flat, inner, sum_over};
 
 /// The largest exponent V/λ: beyond it, e^{V/λ} or a sum of such terms may leave the range of f64.
 pub(crate) const LARGEST_EXPONENT: f64 = 600.0;
@@ -323,21 +323,32 @@ impl MetricSet {
         }
     }
 
-    /// A bound on the error of the computed h(V) and penalty of M*(V), including the error in the row sums of a doubly
-    /// stochastic metric. The terms that cancel in h are of size λ.
+    /// A bound on the error of the computed h(V) and penalty of M*(V), and on how far M* lies outside its set, including the
+    /// error in the row sums of a doubly stochastic metric.
+    ///
+    /// Sums run over rows first, so that a term passes through 2r roundings; a power to the exponent p multiplies the
+    /// relative error of its base by p. The eigenvalues of V are those of a matrix E away, ‖E‖₂ ≤ (r + 16) ε ‖V‖₂. The terms
+    /// that cancel in h have size |V_ab| M_ab, or λ where there is a penalty.
     pub(crate) fn rounding(&self, moment: &Array2<f64>, worst: &WorstCase) -> f64 {
         let size = moment.nrows();
-        let cost = inner(moment, &worst.metric).abs() + worst.value.abs();
-        let unit = 16.0 * f64::EPSILON;
+        let terms = sum_over(moment, |a, b, v| (v * worst.metric[[a, b]]).abs()) + worst.value.abs();
+        let unit = (size + 16) as f64 * f64::EPSILON;
+        let of_power = |power: f64| unit + 4.0 * power * f64::EPSILON;
+        let top = || worst.spectrum.as_ref().map_or(0.0, |eigen| eigen.values[size - 1].abs());
         match self {
-            Self::W2 => 0.0,
-            Self::P { .. } | Self::PPower { .. } | Self::Srw { .. } | Self::Rkp { .. } | Self::Kl { .. } => {
-                unit * cost
+            Self::W2 => unit * terms,
+            Self::P { k } | Self::PPower { k } => of_power(2.0 * f64::from(*k)) * terms,
+            Self::Kl { prior, .. } => {
+                unit * (terms + sum_over(moment, |a, b, v| v.abs() * prior.entry(a, b)))
             }
-            Self::Features { lambda } => unit * (cost + lambda * size as f64),
+            Self::Features { lambda } => unit * (terms + lambda * size as f64),
             Self::Ds { lambda, prior } => {
-                scaling::ROW_SUM_LIMIT * cost + unit * lambda * (prior.total(size) + size as f64)
+                let of_scaling = moment.diag().sum() + lambda * (prior.total(size) + size as f64);
+                scaling::ROW_SUM_LIMIT * terms + unit * of_scaling
             }
+            Self::Srw { k } => unit * (terms + *k as f64 * top()),
+            Self::Rkp { rho } if rho.is_infinite() => unit * (terms + top()),
+            Self::Rkp { rho } => of_power(*rho) * terms + unit * (size as f64).powf(1.0 / rho) * top(),
         }
     }
 }

@@ -5,6 +5,7 @@ use ndarray::Array2;
 use super::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::sealed::Kernels;
+use crate::linalg::sum_over;
 
 /// Row sums this close to one count as one.
 const ROW_SUM_TOLERANCE: f64 = 1e-13;
@@ -72,7 +73,8 @@ pub(super) fn doubly_stochastic(
         *m = (exponents[a * size + b] + best[a] + best[b]).exp();
     }
     let shift: f64 = best.iter().sum();
-    Ok(moment.diag().sum() + lambda * (metric.sum() - 2.0 * shift - prior.total(size)))
+    let total = sum_over(metric, |_, _, m| m);
+    Ok(moment.diag().sum() + lambda * (total - 2.0 * shift - prior.total(size)))
 }
 
 /// Workspace for one scaling.

@@ -4,10 +4,10 @@ use ndarray::{Array1, Array2, Axis};
 
 use crate::displacement::{by_slots, lay_out, second_moment, symmetrized, weighted_sum};
 use crate::error::{Error, Result};
-use crate::frame::Frame;
+use crate::frame::{Frame, OF_CENTERING, Rounding};
 use crate::grouping::Grouping;
 use crate::linalg::product;
-use crate::measure::Measure;
+use crate::measure::{Measure, WeightRounding};
 
 /// Measures laid out by groups, with the precomputed quantities that every pair needs.
 ///
@@ -36,6 +36,7 @@ struct Member {
     /// Σ a_i s_iᵀ s_i over slots.
     second: Array2<f64>,
     mean: Array2<f64>,
+    rounding: WeightRounding,
 }
 
 impl Corpus {
@@ -70,7 +71,7 @@ impl Corpus {
             let weights = measure.weights().clone();
             let second = second_moment(&points, &weights, groups);
             let mean = weighted_sum(&points, &weights).insert_axis(Axis(0));
-            Member { points, weights, second, mean }
+            Member { points, weights, second, mean, rounding: measure.weight_rounding() }
         });
         Ok(Self { members: members.collect(), center, grouping: grouping.clone() })
     }
@@ -127,7 +128,8 @@ impl Corpus {
         let cross = product(by_slots(source.mean.view(), groups).t(), by_slots(target.mean.view(), groups));
         let independent = symmetrized(&shared - &cross - cross.t());
         let points = source.weights.len() + target.weights.len();
-        Frame { shared, independent, dim: self.dim(), points }
+        let rounding = Rounding { blur: OF_CENTERING, weights: [source.rounding, target.rounding] };
+        Frame { shared, independent, dim: self.dim(), points, rounding }
     }
 }
 

@@ -120,16 +120,17 @@ impl<'a> Descent<'a> {
 
         let moment = active.moment();
         let worst = set.evaluate(&moment)?;
-        // Moments of entropic plans come from products, whose rounding the upper bound must cover.
+        // The upper bound covers the rounding of the moment, of h, of points and weights and of the entropy.
         let omega = *entropy * active.entropy_bound();
-        let of_products = if active.has_products() {
-            set.largest_change(&worst, frame.moment_rounding())
-                + set.rounding(&moment, &worst)
-                + *entropy * frame.entropy_rounding(active.entropy_bound())
-        } else {
-            0.0
-        };
-        let rounding = of_products + active.rounding(&worst.metric);
+        let trace = moment.diag().sum();
+        let mut rounding = 0.0;
+        if trace > 0.0 {
+            rounding += set.largest_change(&worst, active.rounding(&moment) + frame.strayed(trace));
+            rounding += set.rounding(&moment, &worst);
+        }
+        if *entropy > 0.0 {
+            rounding += *entropy * frame.entropy_rounding(active.entropy_bound());
+        }
         let bound = omega + rounding;
         self.charged = rounding;
         if history.is_empty() || worst.value + bound < best.value {

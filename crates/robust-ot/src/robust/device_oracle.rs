@@ -45,7 +45,7 @@ pub(super) fn call(
     let rounding = of_dual + of_sums + maps.rounding(metric);
     let own_gap = inner(metric, &moment) + regularization * entropy - (dual - rounding);
     let plan = VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) };
-    let vertex = Vertex::new(moment, entropy, plan);
+    let vertex = Vertex::new(moment, maps.frame().moment_rounding(), entropy, plan);
     Ok(Answer {
         vertex,
         near: Vec::new(),

@@ -217,7 +217,8 @@ impl Pair<'_> {
             return Ok(Some(Status::Stalled));
         }
         let own_gap = inner(metric, &moment) + entropy * of_plan - dual;
-        self.descent.take(Vertex::new(moment, of_plan, VertexPlan::Forgotten), Vec::new(), dual)?;
+        let vertex = Vertex::new(moment, frame.moment_rounding(), of_plan, VertexPlan::Forgotten);
+        self.descent.take(vertex, Vec::new(), dual)?;
         self.tolerance = sharpened(self.tolerance, self.floor, own_gap, self.descent.outlook());
         let stalled = self.descent.at_rounding(rounding).then_some(Status::Stalled);
         Ok(self.descent.status(interrupt).or(stalled))

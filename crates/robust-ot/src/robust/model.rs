@@ -75,7 +75,7 @@ impl<'a> Model<'a> {
                     Ok((worst.metric, penalty))
                 }
             },
-            Self::Bundle { prox, .. } => Ok((prox.center.clone(), 0.0)),
+            Self::Bundle { prox, .. } => Ok((prox.center.clone(), prox.rounding(independent.diag().sum()))),
         }
     }
 
@@ -86,7 +86,7 @@ impl<'a> Model<'a> {
                 let penalty = set.penalty(moment, &worst);
                 Ok((worst.metric, penalty))
             }
-            Self::Bundle { prox, .. } => Ok((prox.evaluate(moment)?.metric, 0.0)),
+            Self::Bundle { prox, .. } => Ok((prox.evaluate(moment)?.metric, prox.rounding(worst.value))),
         }
     }
 

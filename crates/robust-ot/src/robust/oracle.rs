@@ -157,7 +157,7 @@ impl LinearOracle {
                 let factors = maps.cost_factors(metric);
                 let exact = careful.then(|| maps.cost_from_differences(metric));
                 let (cost, of_cost) = match &exact {
-                    Some(exact) => (CostRows::from(exact), 0.0),
+                    Some(exact) => (CostRows::from(exact), maps.frame().of_weights(metric)),
                     None => {
                         (factors.rows(self.storage.stores_costs(), &mut self.costs), maps.rounding(metric))
                     }
@@ -169,12 +169,10 @@ impl LinearOracle {
                 let dual = dual - *entropy * largest_entropy(weights.0, weights.1);
                 let of_plan =
                     if *entropy > 0.0 { plan.iter().map(|e| e.mass * e.mass.ln()).sum::<f64>() } else { 0.0 };
-                let moment = maps.moment_of_entries(&plan);
                 let near = simplex.neighbors(&cost, if *entropy > 0.0 { 0 } else { near });
-                let near =
-                    near.iter().map(|changes| Vertex::changed(maps, (&moment, &plan), changes)).collect();
-                let vertex = Vertex::new(moment, of_plan, VertexPlan::Sparse(plan));
-                let rounding = of_cost + of_dual;
+                let vertex = Vertex::sparse(maps, plan, of_plan);
+                let near = near.iter().map(|changes| vertex.changed(maps, changes)).collect();
+                let rounding = of_cost + of_dual + maps.frame().excess() * dual.abs();
                 let own_gap = inner(metric, &vertex.moment) + *entropy * of_plan - (dual - rounding);
                 Ok(Answer {
                     vertex,
@@ -198,7 +196,7 @@ impl LinearOracle {
                 let rounding = of_dual + of_sums + maps.rounding(metric);
                 let own_gap = inner(metric, &moment) + *entropy * of_plan - (dual - rounding);
                 let plan = VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) };
-                let vertex = Vertex::new(moment, of_plan, plan);
+                let vertex = Vertex::new(moment, maps.frame().moment_rounding(), of_plan, plan);
                 Ok(Answer {
                     vertex,
                     near: Vec::new(),

@@ -6,6 +6,7 @@ use ndarray::{Array1, Array2};
 
 use super::solution::Solution;
 use crate::displacement::Displacements;
+use crate::frame::{OF_CENTERING, Rounding};
 use crate::linalg::product;
 use crate::metric::MetricSet;
 
@@ -34,7 +35,11 @@ impl Span {
     pub(super) fn project(&self, maps: &Displacements, a: &Array1<f64>, b: &Array1<f64>) -> Displacements {
         let (source, target) = maps.points();
         let seen = |points: &Array2<f64>| product(points.view(), self.basis.view());
-        Displacements::from_layout(seen(source), seen(target), self.basis.ncols(), a, b)
+        // Each coordinate is a sum of d products, and Q is orthogonal up to about as much.
+        let (d, size) = self.basis.dim();
+        let blur = OF_CENTERING + d as f64 * (size as f64).sqrt() * f64::EPSILON;
+        let rounding = Rounding { blur, ..maps.frame().rounding };
+        Displacements::from_layout((seen(source), seen(target)), size, (a, b), rounding)
     }
 
     /// The metric set within the span: the k of a fantope is at most the dimension of the span.
