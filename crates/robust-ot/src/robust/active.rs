@@ -16,7 +16,7 @@ const CANCELLATION: f64 = 8.0 * f64::EPSILON;
 
 /// A plan that an oracle returned.
 #[derive(Debug, Clone)]
-pub(super) struct Vertex {
+pub(crate) struct Vertex {
     /// V_γ.
     pub(super) moment: Array2<f64>,
     /// The rounding error of the moment, per row of |M|: zero if the moment is a sum without cancellation.
@@ -28,7 +28,7 @@ pub(super) struct Vertex {
 
 impl Vertex {
     /// A plan whose moment is a sum without cancellation.
-    pub(super) fn new(moment: Array2<f64>, entropy: f64, plan: VertexPlan) -> Self {
+    pub(crate) fn new(moment: Array2<f64>, entropy: f64, plan: VertexPlan) -> Self {
         let rounding = Array1::zeros(moment.nrows());
         Self { moment, rounding, entropy, plan }
     }
@@ -68,7 +68,7 @@ fn merge(entries: &mut Vec<PlanEntry>) {
 
 /// The plan behind a vertex, reduced to what is needed to write it out.
 #[derive(Debug, Clone)]
-pub(super) enum VertexPlan {
+pub(crate) enum VertexPlan {
     /// A vertex of the polytope of plans: about m + n entries.
     Sparse(Vec<PlanEntry>),
     /// The plan of an entropic problem with cost C(M).
