@@ -30,6 +30,7 @@ _KEYWORDS = (
     "oracle_entropy",
     "fw_iterations",
     "sinkhorn_iterations",
+    "tolerance",
     "geometry",
     "target_transport",
     "target_temperature",
@@ -89,8 +90,10 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Weight of the entropy of the plan in the loss.
     oracle_entropy : float, optional
         Regularization of the inner linear problems, if different from ``entropy``.
-    fw_iterations, sinkhorn_iterations : int
-        Iterations per loss and per linear problem; rows with one label need none.
+    fw_iterations, sinkhorn_iterations : int, optional
+        Maximum number of iterations per loss and per linear problem; rows with one label need none.
+    tolerance : float, optional
+        Relative gap of the transport of rows with several labels; see :func:`loss_gradient`.
     geometry, target_geometry : {'names', 'rows'}
         Whether the label vectors or the training rows define which labels are close, for the loss and for the targets.
     target_transport, target_temperature, target_metric
@@ -199,8 +202,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         grouping: str | os.PathLike[str] | ArrayLike | None = None,
         entropy: float = 0.02,
         oracle_entropy: float | None = None,
-        fw_iterations: int = 1,
-        sinkhorn_iterations: int = 10,
+        fw_iterations: int | None = None,
+        sinkhorn_iterations: int | None = None,
+        tolerance: float | None = None,
         geometry: str = "names",
         target_transport: float = 0.0,
         target_temperature: float = 0.3,
@@ -242,6 +246,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.oracle_entropy = oracle_entropy
         self.fw_iterations = fw_iterations
         self.sinkhorn_iterations = sinkhorn_iterations
+        self.tolerance = tolerance
         self.geometry = geometry
         self.target_transport = target_transport
         self.target_temperature = target_temperature

@@ -141,12 +141,18 @@ class Solution:
 @final
 class RobustLoss:
     def __new__(
-        cls, vectors: Any, metric: tuple[Any, ...], settings: tuple[float, float | None, int, int, float], double: bool
+        cls,
+        vectors: Any,
+        metric: tuple[Any, ...],
+        settings: tuple[float, float | None, int | None, int | None, float | None],
+        double: bool,
     ) -> RobustLoss: ...
     @property
     def labels(self) -> int: ...
+    @property
+    def iterates(self) -> bool: ...
     def loss_gradient(self, log_predictions: Any, truth: _Targets) -> tuple[_Vector, NDArray[Any]]: ...
-    def explain(self, log_predictions: _Matrix, truth: _Targets) -> list[tuple[_Matrix, _Matrix, float]]: ...
+    def explain(self, log_predictions: _Matrix, truth: _Targets) -> list[tuple[_Matrix, _Matrix, float, float]]: ...
 
 @final
 class CudaLoss:

@@ -30,9 +30,9 @@ def loss_gradient(
     seed: int = 0,
     entropy: float = 0.02,
     oracle_entropy: float | None = None,
-    fw_iterations: int = 1,
-    sinkhorn_iterations: int = 10,
-    tolerance: float = 0.0,
+    fw_iterations: int | None = None,
+    sinkhorn_iterations: int | None = None,
+    tolerance: float | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
     r"""Compute the robust distance from each prediction to its true labels, and its gradient.
 
@@ -51,11 +51,14 @@ def loss_gradient(
     entropy : float
         Weight of the entropy of the plan.
     oracle_entropy : float, optional
-        Regularization of the inner linear problems, if different from ``entropy``.
-    fw_iterations, sinkhorn_iterations : int
-        Maximum number of iterations; rows with one label need none.
-    tolerance : float
-        Gap and marginal error at which iterations stop early.
+        Regularization of the inner linear problems, if different from ``entropy``; only with one Frank-Wolfe iteration.
+    fw_iterations, sinkhorn_iterations : int, optional
+        Maximum number of iterations; rows with one label need none. By default 100 and 1000, or 1 and 10 with a tolerance
+        of 0.
+    tolerance : float, optional
+        Gap, relative to the cost of the plan, at which W is found. With 0, all iterations are taken, whatever they reach: the
+        paper has 1 and 10, which may leave the loss far from W for rows with several labels. By default 1e-3, or 0 with an
+        ``oracle_entropy``.
 
     Returns
     -------

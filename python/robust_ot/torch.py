@@ -30,6 +30,8 @@ class Explanation:
     ----------
     loss : float
         The robust distance from the prediction to the true labels.
+    error : float
+        How far it may be above that distance: 0 with one label, and infinite where iterations are truncated.
     labels : ndarray
         The true labels.
     plan : ndarray of shape (L, number of true labels)
@@ -39,6 +41,7 @@ class Explanation:
     """
 
     loss: float
+    error: float
     labels: NDArray[np.int64]
     plan: NDArray[np.float64]
     metric: NDArray[np.float64]
@@ -58,8 +61,8 @@ class _Transport(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
             with torch.cuda.device(logs.device):
                 core.loss_gradient(torch.cuda.current_stream(logs.device).cuda_stream, targets, addresses)
         else:
-            of_rows, gradients = core.loss_gradient(logs.numpy(), targets)
-            losses, gradient = torch.from_numpy(of_rows), torch.from_numpy(gradients)
+            of_rows, gradients = core.loss_gradient(logs.cpu().numpy(), targets)
+            losses, gradient = torch.from_numpy(of_rows).to(logs.device), torch.from_numpy(gradients).to(logs.device)
         # ∂W/∂ln h = h ∘ ∂W/∂h.
         ctx.save_for_backward(gradient.mul_(predictions), log_probabilities)
         return losses.to(logs.dtype)
@@ -87,12 +90,12 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
 
     .. math:: \mathrm{mix_{ce}}\,\mathrm{CE}(y, h) + \mathrm{mix_{ot}}\,W(h, y), \qquad h = \mathrm{softmax}(z)
 
-    W is exact for rows with one label. Its gradient is that of the final plan, which is the gradient of W once the
-    iterations have converged. Half-precision input is computed in single precision, and double precision stays double.
+    W is exact for rows with one label, and has a relative gap of at most ``tolerance`` for others. Half-precision input is computed in single precision, and double precision stays double.
 
     CUDA tensors are computed on their own device, on torch's current stream, in single precision and without a copy of
-    predictions or gradients; only true labels go through the host. ``srw``, ``rkp`` and more than one Frank-Wolfe iteration
-    need CPU tensors.
+    predictions or gradients; only true labels go through the host. Rows with several labels and more than one Frank-Wolfe
+    iteration, which is the default, are copied to the CPU and computed there; ``fw_iterations=1`` keeps them on the device.
+    ``srw`` and ``rkp`` need CPU tensors.
 
     Parameters
     ----------
@@ -138,9 +141,9 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         seed: int = 0,
         entropy: float = 0.02,
         oracle_entropy: float | None = None,
-        fw_iterations: int = 1,
-        sinkhorn_iterations: int = 10,
-        tolerance: float = 0.0,
+        fw_iterations: int | None = None,
+        sinkhorn_iterations: int | None = None,
+        tolerance: float | None = None,
         input: Literal["logits", "probabilities"] = "logits",
         reduction: Literal["mean", "sum", "none"] = "mean",
     ) -> None:
@@ -213,14 +216,15 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         logs = logs.clamp(min=float(np.log(torch.finfo(logs.dtype).tiny)))
         self._last = (logs.detach(), targets)
         if self.mix_ot > 0:
-            losses = losses + self.mix_ot * _Transport.apply(logs, self._on(logs.device), targets)
+            losses = losses + self.mix_ot * _Transport.apply(logs, self._on(logs.device, targets), targets)
         if self.reduction == "none":
             return losses.reshape(batch)
         return losses.mean() if self.reduction == "mean" else losses.sum()
 
-    def _on(self, device: torch.device) -> _core.RobustLoss | _core.CudaLoss:
-        """Return the loss on this device, made on first use."""
-        if device.type == "cpu":
+    def _on(self, device: torch.device, targets: Targets) -> _core.RobustLoss | _core.CudaLoss:
+        """Return the loss on this device, made on first use, or the CPU's for what only that computes."""
+        several = len(targets[1]) > len(targets[0]) - 1
+        if device.type == "cpu" or (self._core.iterates and several):
             return self._core
         index = torch.cuda.current_device() if device.index is None else device.index
         if index not in self._cuda:
@@ -235,8 +239,8 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
         logs, (starts, indices) = self._last
         found = self._core.explain(logs.double().cpu().contiguous().numpy(), (starts, indices))
         return [
-            Explanation(loss, indices[starts[row] : starts[row + 1]], plan, metric)
-            for row, (plan, metric, loss) in enumerate(found)
+            Explanation(loss, error, indices[starts[row] : starts[row + 1]], plan, metric)
+            for row, (plan, metric, loss, error) in enumerate(found)
         ]
 
     def _targets(self, target: Tensor, batch: torch.Size, logs: Tensor) -> tuple[Targets, Tensor]:

@@ -85,7 +85,7 @@ def test_classifiers_agree() -> None:
     )
     np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-3, atol=1e-5)
     with pytest.raises(ValueError, match="fw_iterations must be 1"):
-        classifier(label_vectors=vectors, fw_iterations=3, device="cuda").fit(X, y)
+        classifier(label_vectors=vectors, fw_iterations=3, device="cuda").fit(X, np.eye(4)[y] + np.eye(4)[(y + 1) % 4])
     with pytest.raises(ValueError, match="only the CPU computes"):
         classifier("srw", label_vectors=vectors, device="cuda").fit(X, y)
 

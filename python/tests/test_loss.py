@@ -107,7 +107,7 @@ def test_bad_truths_are_named(rng, y, message):
         ({"label_vectors": np.ones(6)}, r"label_vectors must have 2 dimensions, but has shape \(6,\)"),
         ({"entropy": 0.0}, "entropy must be between 1e-30 and 1e30, but is 0"),
         ({"fw_iterations": 0}, "fw_iterations must be at least 1, but is 0"),
-        ({"fw_iterations": -1}, "fw_iterations must be a whole number of at least 1, but is -1"),
+        ({"fw_iterations": -1}, "fw_iterations must be a whole number of at least 1, or None, but is -1"),
         ({"entropy": "x"}, "entropy must be a positive number, but is 'x'"),
         (
             {"label_vectors": np.eye(6) * 1e30, "predictions": np.full((5, 6), 1 / 6, dtype=np.float32)},

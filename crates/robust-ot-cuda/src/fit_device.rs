@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use robust_ot::loss::LossSettings;
+use robust_ot::loss::{LossSettings, Targets};
 use robust_ot::{Error, MetricSet, Result};
 use robust_ot_learn::{FitRun, Fitted, Trainer};
 
@@ -61,8 +61,9 @@ impl FitDevice {
                         format!("cpu or auto for the loss {}, which only the CPU computes", set.name());
                     Some(Error::parameter("device", rule, choice))
                 }
-                _ if *frank_wolfe > 1 => {
-                    Some(Error::parameter("frank_wolfe", format!("1 with the device {choice}"), frank_wolfe))
+                _ if *frank_wolfe > 1 && several(run.train().targets()) => {
+                    let rule = format!("1 with the device {choice} where rows have several labels");
+                    Some(Error::parameter("frank_wolfe", rule, frank_wolfe))
                 }
                 _ => None,
             }
@@ -106,4 +107,9 @@ impl FitDevice {
         fitted.model.about.device = gpu.to_string();
         Ok(fitted)
     }
+}
+
+/// Whether a row has more than one label.
+fn several(targets: &Targets) -> bool {
+    (0..targets.rows()).any(|row| targets.row(row).len() > 1)
 }

@@ -90,10 +90,6 @@ impl LabelLoss {
     pub(crate) fn new(device: &Device, loss: &RobustLoss<f32>) -> Result<Self> {
         let Labels { points, grams, size, set, first_moved, first_own, first_costs } = loss.geometry();
         let settings = loss.settings().clone();
-        if settings.frank_wolfe != 1 {
-            let rule = "1 on a CUDA device (other values run on the cpu)";
-            return Err(Error::parameter("frank_wolfe", rule, settings.frank_wolfe));
-        }
         let stream = device.stream();
         let upload = |numbers: &[f32]| {
             stream.clone_htod(numbers).map_err(|error| {
@@ -148,6 +144,10 @@ impl LabelLoss {
             return Err(self.device.refusal(format!(
                 "a row must have at most {most} labels on this device, but one has {found}"
             )));
+        }
+        if self.settings.frank_wolfe != 1 && shape.most > 1 {
+            let rule = "1 on a CUDA device where rows have several labels (other values run on the cpu)";
+            return Err(Error::parameter("frank_wolfe", rule, self.settings.frank_wolfe));
         }
         if self.settings.tolerance > 0.0 && shape.most > NEWTON_LABELS {
             let rule = format!("0 on a CUDA device where a row has more than {NEWTON_LABELS} labels");

@@ -113,7 +113,7 @@ fn every_set_trains_as_on_the_processor() {
         for most in [1, 5, 12] {
             let data = data(most, seed as u64);
             let settings_of_loss =
-                LossSettings { entropy: 0.1, oracle_entropy: Some(0.3), ..Default::default() };
+                LossSettings { entropy: 0.1, oracle_entropy: Some(0.3), ..LossSettings::truncated() };
             let objective =
                 Objective::mix(1.0, 2.0, robust(set.clone(), seed as u64, settings_of_loss)).unwrap();
             let optimizer =
@@ -138,7 +138,7 @@ fn little_that_moves_is_seen_as_on_the_processor() {
     let targets = Targets::new(3, vec![vec![0, 1, 2]; ROWS]).unwrap();
     let data = Dataset::new(Features::Dense(features), targets).unwrap();
     for set in [MetricSet::P { k: 1 }, MetricSet::P { k: 3 }, MetricSet::Features { lambda: 0.3 }] {
-        let loss = LossSettings { set: set.clone(), ..Default::default() };
+        let loss = LossSettings { set: set.clone(), ..LossSettings::truncated() };
         let robust = RobustLoss::new(&matrix(3, 4, 6), &Grouping::none(4), loss).unwrap();
         let objective = Objective::mix(1.0, 5.0, robust).unwrap();
         let settings = TrainSettings { epochs: 10, ..settings(Optimizer::Sgd { momentum: 0.9 }) };
@@ -150,7 +150,13 @@ fn little_that_moves_is_seen_as_on_the_processor() {
 fn sinkhorn_to_a_tolerance_is_that_of_the_processor() {
     let Some(device) = device("tolerance") else { return };
     for most in [4, 12] {
-        let loss = LossSettings { entropy: 0.05, sinkhorn: 100, tolerance: 1e-4, ..Default::default() };
+        let loss = LossSettings {
+            entropy: 0.05,
+            frank_wolfe: 1,
+            sinkhorn: 100,
+            tolerance: 1e-4,
+            ..Default::default()
+        };
         let objective = Objective::mix(0.5, 1.0, robust(MetricSet::P { k: 1 }, 3, loss)).unwrap();
         compare(
             &device,
@@ -192,7 +198,7 @@ fn other_losses_and_settings_agree() {
         }
     }
     let with_soft =
-        Objective::mix(1.0, 1.0, robust(MetricSet::P { k: 1 }, 1, LossSettings::default())).unwrap();
+        Objective::mix(1.0, 1.0, robust(MetricSet::P { k: 1 }, 1, LossSettings::truncated())).unwrap();
     compare(
         &device,
         &data,
@@ -270,7 +276,7 @@ fn what_goes_wrong_is_said() {
     let grouping = Grouping::random(DIM, 4, 1).unwrap();
     let loss = |lambda| {
         let set = MetricSet::Kl { lambda, prior: Prior::Eye };
-        RobustLoss::new(&matrix(LABELS, DIM, 1), &grouping, LossSettings { set, ..Default::default() })
+        RobustLoss::new(&matrix(LABELS, DIM, 1), &grouping, LossSettings { set, ..LossSettings::truncated() })
     };
     let overflows = |lambda: &f64| {
         loss(*lambda).is_ok_and(|loss| matches!(train_on(loss, None), Some(Error::Overflow { .. })))
@@ -279,7 +285,7 @@ fn what_goes_wrong_is_said() {
     let overflow =
         train_on(loss(lambda).unwrap(), Some((&device, false))).expect("it also overflows on the GPU");
     assert!(matches!(overflow, Error::Overflow { largest, .. } if largest > 600.0 * lambda), "{overflow}");
-    let srw = robust(MetricSet::Srw { k: 2 }, 1, LossSettings::default());
+    let srw = robust(MetricSet::Srw { k: 2 }, 1, LossSettings::truncated());
     let refused = train_on(srw, Some((&device, false))).expect("srw is refused").to_string();
     assert!(refused.contains("CUDA") && refused.contains("srw"), "{refused}");
     let beyond = Device::open(Device::count(), None).unwrap_err().to_string();
@@ -294,7 +300,7 @@ fn too_little_memory_says_how_much_is_needed() {
     let truth = Targets::new(labels, (0..rows).map(|row| [row % 1000, 1000, 2000, 3000, 4000])).unwrap();
     let data = Dataset::new(Features::Dense(Array2::ones((rows, 1))), truth).unwrap();
     let loss =
-        RobustLoss::new(&matrix(labels, DIM, 1), &Grouping::none(DIM), LossSettings::default()).unwrap();
+        RobustLoss::new(&matrix(labels, DIM, 1), &Grouping::none(DIM), LossSettings::truncated()).unwrap();
     let objective = Objective::mix(1.0, 1.0, loss).unwrap();
     let settings = TrainSettings { batch: rows, ..settings(Optimizer::Adam) };
     let engine = Training::new(&device, &data, &objective, &settings, Precision::F32).unwrap();
@@ -342,7 +348,7 @@ fn threads_share_a_card() {
     let Some(device) = device("threads") else { return };
     let data = data(3, 4);
     let objective =
-        Objective::mix(1.0, 1.0, robust(MetricSet::P { k: 1 }, 1, LossSettings::default())).unwrap();
+        Objective::mix(1.0, 1.0, robust(MetricSet::P { k: 1 }, 1, LossSettings::truncated())).unwrap();
     let settings = settings(Optimizer::Adam);
     let (alone, _) = train(&data, &objective, &settings, Some((&device, false))).unwrap();
     std::thread::scope(|scope| {

@@ -44,8 +44,7 @@ fn vectors() -> Array2<f64> {
     vectors
 }
 
-fn robust<T: robust_ot::transport::Real>(frank_wolfe: usize) -> RobustLoss<T> {
-    let settings = LossSettings { frank_wolfe, ..Default::default() };
+fn robust<T: robust_ot::transport::Real>(settings: LossSettings) -> RobustLoss<T> {
     RobustLoss::new(&vectors(), &Grouping::contiguous(4, 2).unwrap(), settings).unwrap()
 }
 
@@ -59,8 +58,8 @@ fn objectives() -> Vec<Objective> {
     vec![
         Objective::cross_entropy(LABELS),
         Objective::binary(LABELS),
-        Objective::mix(0.0, 1.0, robust(1)).unwrap(),
-        Objective::mix(0.5, 3.0, robust(1)).unwrap().with_targets(soft()),
+        Objective::mix(0.0, 1.0, robust(LossSettings::truncated())).unwrap(),
+        Objective::mix(0.5, 3.0, robust(LossSettings::truncated())).unwrap().with_targets(soft()),
         Objective::binary(LABELS).with_targets(soft()),
     ]
 }
@@ -83,7 +82,7 @@ fn reference(data: &Dataset, which: usize, settings: &TrainSettings) -> (Array2<
     let (mut w, mut b) = (Array2::zeros((x.ncols(), LABELS)), Array1::<f64>::zeros(LABELS));
     let (ce, ot) = [(1.0, 0.0), (0.0, 0.0), (0.0, 1.0), (0.5, 3.0), (0.0, 0.0)][which];
     let soft = if which >= 3 { soft() } else { SoftTargets::hard() };
-    let robust = robust::<f64>(1);
+    let robust = robust::<f64>(LossSettings::truncated());
     for _ in 0..settings.epochs {
         let z = x.dot(&w) + &b;
         let mut g = Array2::zeros((rows, LABELS));
@@ -211,7 +210,7 @@ fn a_run_that_was_resumed_ends_where_the_other_ends() {
     let dir = tempfile::tempdir().unwrap();
     let all = data(90, 8, 6);
     let (train_data, held) = all.split(0.3, 1).unwrap();
-    let objective = Objective::mix(1.0, 2.0, robust(3)).unwrap();
+    let objective = Objective::mix(1.0, 2.0, robust(LossSettings::default())).unwrap();
     for (optimizer, schedule) in [
         (Optimizer::Adam, Schedule::Cosine),
         (Optimizer::Sgd { momentum: 0.9 }, Schedule::Constant),

@@ -86,8 +86,9 @@ impl<'py> Keywords<'_, 'py> {
             group_seed: None,
             entropy: self.number("entropy")?.unwrap_or(usual.entropy),
             oracle_entropy: self.number("oracle_entropy")?,
-            frank_wolfe: self.count("fw_iterations")?.unwrap_or(usual.frank_wolfe),
-            sinkhorn: self.count("sinkhorn_iterations")?.unwrap_or(usual.sinkhorn),
+            frank_wolfe: self.count("fw_iterations")?,
+            sinkhorn: self.count("sinkhorn_iterations")?,
+            tolerance: self.number("tolerance")?,
             geometry: self.named::<Geometry>("geometry")?.unwrap_or(usual.geometry),
         })
     }

@@ -46,8 +46,8 @@ fn get_or_build<T>(cell: &OnceLock<T>, build: impl FnOnce() -> robust_ot::Result
     Ok(cell.get_or_init(|| built))
 }
 
-/// Plan, metric and loss of every row.
-type Explained<'py> = Vec<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, f64)>;
+/// Plan, metric, loss and its error of every row.
+type Explained<'py> = Vec<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, f64, f64)>;
 
 #[pymethods]
 impl RobustLoss {
@@ -69,10 +69,13 @@ impl RobustLoss {
             set: metric.set()?,
             entropy: argument(&item(0)?, "entropy", "a positive number")?,
             oracle_entropy: argument(&item(1)?, "oracle_entropy", "a positive number, or None")?,
-            frank_wolfe: argument(&item(2)?, "fw_iterations", "a whole number of at least 1")?,
-            sinkhorn: argument(&item(3)?, "sinkhorn_iterations", "a whole number of at least 1")?,
-            tolerance: argument(&item(4)?, "tolerance", "a number that is not negative")?,
+            ..LossSettings::default()
         };
+        let settings = settings.with_iterations(
+            argument(&item(2)?, "fw_iterations", "a whole number of at least 1, or None")?,
+            argument(&item(3)?, "sinkhorn_iterations", "a whole number of at least 1, or None")?,
+            argument(&item(4)?, "tolerance", "a number that is not negative, or None")?,
+        );
         let loss = Self { vectors, grouping, settings, single: OnceLock::new(), double: OnceLock::new() };
         // Bad vectors are refused here, not by the first batch.
         run(py, |_| if double { loss.double().map(|_| ()) } else { loss.single().map(|_| ()) })??;
@@ -83,6 +86,12 @@ impl RobustLoss {
     #[getter]
     fn labels(&self) -> usize {
         self.vectors.nrows()
+    }
+
+    /// Whether rows of several labels take more than one Frank-Wolfe iteration, which only the CPU does.
+    #[getter]
+    fn iterates(&self) -> bool {
+        self.settings.frank_wolfe > 1
     }
 
     /// Losses, and gradients along the simplex, for logarithms of predictions.
@@ -124,7 +133,7 @@ impl RobustLoss {
         let found = run(py, |_| double.explain(logs.view(), &truth))?;
         let found = found.map_err(|error| from_library("predictions", error))?;
         let row = |row: robust_ot::loss::LossPlan| {
-            (row.plan.into_pyarray(py), row.metric.into_pyarray(py), row.loss)
+            (row.plan.into_pyarray(py), row.metric.into_pyarray(py), row.loss, row.error)
         };
         Ok(found.into_iter().map(row).collect())
     }

@@ -119,7 +119,7 @@ fn is_normalized(mass: f64, count: usize) -> bool {
 }
 
 /// How the weights of a measure differ from the given ones over their exact sum.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WeightRounding {
     /// Σ a_i − 1.
     pub(crate) excess: f64,

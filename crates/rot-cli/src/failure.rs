@@ -70,6 +70,7 @@ fn option_of(field: &str) -> String {
         "step_rule" => "solver".to_owned(),
         "sinkhorn" => "sinkhorn-iterations".to_owned(),
         "tol_gap_rel" => "tol".to_owned(),
+        "tolerance" => "loss-tolerance".to_owned(),
         other => other.replace('_', "-"),
     }
 }

@@ -50,12 +50,16 @@ pub struct LossOptions {
     /// Entropic regularization of the inner linear problems [default: --entropy; 0.2 with --protocol]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     oracle_entropy: Option<f64>,
-    /// Frank-Wolfe iterations per loss
-    #[arg(long, value_name = "N", default_value_t = LossChoice::default().frank_wolfe)]
-    fw_iterations: usize,
-    /// Sinkhorn iterations per linear problem
-    #[arg(long, value_name = "N", default_value_t = LossChoice::default().sinkhorn)]
-    sinkhorn_iterations: usize,
+    /// Relative gap at which the transport of a row with several labels is found; 0 takes all iterations, whatever they
+    /// reach [default: 0.001; 0 with --protocol or --oracle-entropy]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    loss_tolerance: Option<f64>,
+    /// Most Frank-Wolfe iterations per loss [default: 100; 1 where --loss-tolerance is 0]
+    #[arg(long, value_name = "N")]
+    fw_iterations: Option<usize>,
+    /// Most Sinkhorn iterations per linear problem [default: 1000; 10 where --loss-tolerance is 0]
+    #[arg(long, value_name = "N")]
+    sinkhorn_iterations: Option<usize>,
     /// Seed of --grouping random [default: --seed]
     #[arg(long, value_name = "N")]
     group_seed: Option<u64>,
@@ -104,6 +108,7 @@ impl LossOptions {
             oracle_entropy: self.oracle_entropy,
             frank_wolfe: self.fw_iterations,
             sinkhorn: self.sinkhorn_iterations,
+            tolerance: self.loss_tolerance,
             geometry: self.geometry,
             ..LossChoice::default()
         };

@@ -89,8 +89,11 @@ impl Case {
             vector /= length;
         });
         let grouping = Grouping::random(DIM, groups, 1).expect("groups are fewer than features");
-        let set =
-            LossSettings { set: MetricSet::P { k: 1 }, oracle_entropy: Some(0.2), ..Default::default() };
+        let set = LossSettings {
+            set: MetricSet::P { k: 1 },
+            oracle_entropy: Some(0.2),
+            ..LossSettings::truncated()
+        };
         let robust = RobustLoss::new(&vectors, &grouping, set).expect("vectors are finite");
         let objective = Objective::mix(1.0, 1.0, robust).expect("weights are positive");
         let settings = TrainSettings { batch, epochs: EPOCHS + 1, ..Default::default() };

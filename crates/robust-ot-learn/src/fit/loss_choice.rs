@@ -100,7 +100,8 @@ impl FromStr for LossName {
 /// | `group_seed` | seed of the fit | seed of random groups |
 /// | `entropy` | 0.02 | weight of the entropy of the plan |
 /// | `oracle_entropy` | `entropy`; 0.2 with a [`Protocol`] | entropic regularization of the inner linear problems |
-/// | `frank_wolfe`, `sinkhorn` | 1, 10 | iterations per loss and per linear problem |
+/// | `frank_wolfe`, `sinkhorn` | 100, 1000; 1, 10 where the tolerance is 0 | most iterations per loss and per linear problem |
+/// | `tolerance` | 1e-3; 0 with a [`Protocol`] or an `oracle_entropy` | relative gap at which W is found |
 /// | `geometry` | names | which labels are close |
 ///
 /// ```
@@ -126,10 +127,12 @@ pub struct LossChoice {
     pub entropy: f64,
     /// Entropic regularization of the inner linear problems.
     pub oracle_entropy: Option<f64>,
-    /// Frank-Wolfe iterations.
-    pub frank_wolfe: usize,
-    /// Sinkhorn iterations.
-    pub sinkhorn: usize,
+    /// The most Frank-Wolfe iterations.
+    pub frank_wolfe: Option<usize>,
+    /// The most Sinkhorn iterations.
+    pub sinkhorn: Option<usize>,
+    /// The relative gap at which W is found; 0 for all iterations, whatever they reach.
+    pub tolerance: Option<f64>,
     /// Which labels are close.
     pub geometry: Geometry,
 }
@@ -146,8 +149,9 @@ impl Default for LossChoice {
             group_seed: None,
             entropy: 0.02,
             oracle_entropy: None,
-            frank_wolfe: 1,
-            sinkhorn: 10,
+            frank_wolfe: None,
+            sinkhorn: None,
+            tolerance: None,
             geometry: Geometry::Names,
         }
     }
@@ -182,12 +186,12 @@ impl LossChoice {
     }
 
     /// Refuses values out of range, even where they have no effect.
-    pub(super) fn check(&self, loss: LossName) -> Result<()> {
+    pub(super) fn check(&self, loss: LossName, protocol: Option<Protocol>) -> Result<()> {
         if self.groups == Some(0) {
             return Err(Error::parameter("groups", "at least 1", 0));
         }
         self.parameters.check()?;
-        self.settings(MetricSet::W2).check()?;
+        self.settings(MetricSet::W2, protocol).check()?;
         let given = [("mix_ce", self.mix_ce), ("mix_ot", self.mix_ot)];
         for (name, weight) in given {
             if let Some(weight) = weight.filter(|weight| !(*weight >= 0.0 && weight.is_finite())) {
@@ -232,10 +236,7 @@ impl LossChoice {
     ) -> Result<BuiltLoss> {
         let family = protocol.map_or(family, |protocol| protocol.family(family));
         let grouping = self.grouping(family, protocol, seed, vectors.ncols())?;
-        let mut settings = self.settings(family.set(self.parameters.clone())?);
-        if protocol.is_some() {
-            settings.oracle_entropy.get_or_insert(ORACLE_ENTROPY_OF_THE_PAPER);
-        }
+        let mut settings = self.settings(family.set(self.parameters.clone())?, protocol);
         let (ce, ot) = if loss == LossName::Mix { (1.0, Self::MIX_OT) } else { (0.0, 1.0) };
         let (mix_ce, mut mix_ot) = (self.mix_ce.unwrap_or(ce), self.mix_ot.unwrap_or(ot));
         if protocol == Some(Protocol::AuthorsCode) && matches!(settings.set, MetricSet::Ds { .. }) {
@@ -251,15 +252,12 @@ impl LossChoice {
         Ok(BuiltLoss { objective, mix_ce, mix_ot, groups, robust })
     }
 
-    fn settings(&self, set: MetricSet) -> LossSettings {
-        LossSettings {
-            set,
-            entropy: self.entropy,
-            oracle_entropy: self.oracle_entropy,
-            frank_wolfe: self.frank_wolfe,
-            sinkhorn: self.sinkhorn,
-            tolerance: 0.0,
-        }
+    fn settings(&self, set: MetricSet, protocol: Option<Protocol>) -> LossSettings {
+        let of_protocol = protocol.map(|_| (ORACLE_ENTROPY_OF_THE_PAPER, 0.0));
+        let oracle_entropy = self.oracle_entropy.or(of_protocol.map(|(entropy, _)| entropy));
+        let tolerance = self.tolerance.or(of_protocol.map(|(_, tolerance)| tolerance));
+        let settings = LossSettings { set, entropy: self.entropy, oracle_entropy, ..LossSettings::default() };
+        settings.with_iterations(self.frank_wolfe, self.sinkhorn, tolerance)
     }
 
     /// The groups of the label vectors' features: the given ones, or ten where the metric would otherwise be large.

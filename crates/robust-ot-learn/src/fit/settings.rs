@@ -95,7 +95,7 @@ impl FitSettings {
     /// # Errors
     /// When a setting is out of range.
     pub fn check(&self) -> Result<()> {
-        self.loss.check(self.loss.name_under(self.protocol))?;
+        self.loss.check(self.loss.name_under(self.protocol), self.protocol)?;
         self.targets.check()?;
         self.prior.check()?;
         self.check_method()?;

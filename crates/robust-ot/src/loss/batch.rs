@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 
-use super::chunk::{Chunk, Rows};
+use super::chunk::{Chunk, Outs, Rows};
 use super::labels::Labels;
 use super::settings::LossSettings;
 use super::targets::Targets;
@@ -56,6 +56,9 @@ pub struct RobustLoss<T: Real = f64> {
 pub struct LossGradient<T> {
     /// W of every row.
     pub losses: Array1<f64>,
+    /// How far each loss may lie above W: 0 for rows with one label, the gap of a solve to a tolerance, and infinite where
+    /// iterations are truncated, of which nothing is known.
+    pub errors: Array1<f64>,
     /// ∇_h W of every row, along the simplex: each sums to zero.
     pub gradients: Array2<T>,
 }
@@ -65,10 +68,18 @@ pub struct LossGradient<T> {
 pub struct LossPlan {
     /// W.
     pub loss: f64,
+    /// How far it may lie above W, as in [`LossGradient::errors`].
+    pub error: f64,
     /// γ, labels × true labels: how much of the prediction goes to each true label.
     pub plan: Array2<f64>,
     /// The worst metric, r × r.
     pub metric: Array2<f64>,
+}
+
+impl<T: Real> From<LossWorkspace<T>> for LossGradient<T> {
+    fn from(LossWorkspace { losses, errors, gradients, .. }: LossWorkspace<T>) -> Self {
+        Self { losses, errors, gradients }
+    }
 }
 
 impl<T: Real> RobustLoss<T> {
@@ -108,8 +119,8 @@ impl<T: Real> RobustLoss<T> {
 
     /// Losses and gradients for logarithms of predictions (log-softmax), one row per sample.
     ///
-    /// A row with one label has only one plan, so its loss is exact. Rows with more labels run as many iterations as the
-    /// settings allow.
+    /// A row with one label has only one plan, so its loss is exact. Rows with more labels iterate until they reach the
+    /// tolerance of the settings, or as often as these say; `errors` tells how far they came.
     ///
     /// # Errors
     /// When shapes differ, a logarithm is not finite, or the metric is not representable.
@@ -120,7 +131,7 @@ impl<T: Real> RobustLoss<T> {
     ) -> Result<LossGradient<T>> {
         let mut workspace = LossWorkspace::default();
         self.loss_gradient_in(log_predictions, targets, &mut workspace)?;
-        Ok(LossGradient { losses: workspace.losses, gradients: workspace.gradients })
+        Ok(workspace.into())
     }
 
     /// [`RobustLoss::loss_gradient`] that stops when interrupted; the remaining rows are not computed.
@@ -135,7 +146,7 @@ impl<T: Real> RobustLoss<T> {
     ) -> Result<LossGradient<T>> {
         let mut workspace = LossWorkspace::default();
         self.fill(log_predictions, targets, &mut workspace, Some(interrupt))?;
-        Ok(LossGradient { losses: workspace.losses, gradients: workspace.gradients })
+        Ok(workspace.into())
     }
 
     /// [`RobustLoss::loss_gradient`] into a workspace that is reused.
@@ -163,15 +174,20 @@ impl<T: Real> RobustLoss<T> {
         self.check(log_predictions.view(), logs, targets)?;
         let width = self.labels();
         workspace.resize(targets.rows(), width, ROWS_PER_CHUNK);
-        let LossWorkspace { losses, gradients, chunks } = workspace;
-        let outs = losses.axis_chunks_iter_mut(Axis(0), ROWS_PER_CHUNK).into_par_iter().zip(chunks);
+        let LossWorkspace { losses, errors, gradients, chunks } = workspace;
+        let errors = errors.axis_chunks_iter_mut(Axis(0), ROWS_PER_CHUNK).into_par_iter();
+        let losses = losses.axis_chunks_iter_mut(Axis(0), ROWS_PER_CHUNK).into_par_iter();
+        let outs = losses.zip(errors).zip(chunks);
         let numbers = ROWS_PER_CHUNK * width;
         let ins = logs.par_chunks(numbers).zip(flat_mut(gradients).par_chunks_mut(numbers));
-        outs.zip(ins).enumerate().try_for_each(|(at, ((losses, chunk), (log_predictions, gradients)))| {
-            let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_PER_CHUNK);
-            let rows = Rows { labels, settings, targets, first, log_predictions, interrupt };
-            if rows.interrupted() { Ok(()) } else { chunk.solve(rows, losses, gradients) }
-        })
+        outs.zip(ins).enumerate().try_for_each(
+            |(at, (((losses, errors), chunk), (log_predictions, gradients)))| {
+                let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_PER_CHUNK);
+                let rows = Rows { labels, settings, targets, first, log_predictions, interrupt };
+                let outs = Outs { losses, errors, gradients };
+                if rows.interrupted() { Ok(()) } else { chunk.solve(rows, outs) }
+            },
+        )
     }
 
     /// The plan and the worst metric behind the loss of every row.
@@ -198,21 +214,18 @@ impl<T: Real> RobustLoss<T> {
         self.check(log_predictions.view(), logs, targets)?;
         let width = self.labels();
         let interrupt = None;
-        let chunks = logs.par_chunks(ROWS_PER_CHUNK * width).enumerate().map(|(at, log_predictions)| {
-            let (labels, settings, first) = (&self.labels, &self.settings, at * ROWS_PER_CHUNK);
+        let found = logs.par_chunks(width).enumerate().map(|(first, log_predictions)| {
+            let (labels, settings) = (&self.labels, &self.settings);
             let rows = Rows { labels, settings, targets, first, log_predictions, interrupt };
-            let count = log_predictions.len() / width;
-            let (mut losses, mut gradients) =
-                (Array1::zeros(count), vec![T::default(); log_predictions.len()]);
+            let (mut loss, mut error, mut gradients) =
+                (Array1::zeros(1), Array1::zeros(1), vec![T::default(); width]);
+            let outs = Outs { losses: loss.view_mut(), errors: error.view_mut(), gradients: &mut gradients };
             let mut chunk = Chunk::default();
-            chunk.solve(rows, losses.view_mut(), &mut gradients)?;
-            let explained = (0..count).map(|row| {
-                let (plan, metric) = chunk.explain(rows, row);
-                LossPlan { loss: losses[row], plan, metric }
-            });
-            Ok(explained.collect::<Vec<_>>())
+            chunk.solve(rows, outs)?;
+            let (plan, metric) = chunk.explain(rows);
+            Ok(LossPlan { loss: loss[0], error: error[0], plan, metric })
         });
-        Ok(chunks.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+        found.collect()
     }
 
     fn check(&self, log_predictions: ArrayView2<T>, logs: &[T], targets: &Targets) -> Result<()> {

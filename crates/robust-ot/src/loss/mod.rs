@@ -8,11 +8,11 @@
 //! sample.
 
 mod batch;
+mod bracket;
 mod chunk;
 mod columns;
 mod labels;
 mod settings;
-mod step;
 mod targets;
 mod workspace;
 

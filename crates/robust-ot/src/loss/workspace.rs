@@ -8,7 +8,7 @@ use super::chunk::Chunk;
 use crate::kernels::Real;
 
 /// Losses and gradients of the last batch, and the buffers they were computed in. From the second batch of a given size
-/// on, nothing is allocated.
+/// on, nothing of the size of the batch is allocated, and nothing at all where rows have one label or iterations are truncated.
 ///
 /// ```
 /// use ndarray::array;
@@ -26,6 +26,7 @@ use crate::kernels::Real;
 /// ```
 pub struct LossWorkspace<T: Real = f64> {
     pub(super) losses: Array1<f64>,
+    pub(super) errors: Array1<f64>,
     pub(super) gradients: Array2<T>,
     pub(super) chunks: Vec<Chunk<T>>,
 }
@@ -34,6 +35,11 @@ impl<T: Real> LossWorkspace<T> {
     /// W of every row.
     pub fn losses(&self) -> &Array1<f64> {
         &self.losses
+    }
+
+    /// How far each loss may lie above W, as in [`LossGradient::errors`](super::LossGradient::errors).
+    pub fn errors(&self) -> &Array1<f64> {
+        &self.errors
     }
 
     /// ∇_h W of every row, along the simplex: each sums to zero.
@@ -47,9 +53,11 @@ impl<T: Real> LossWorkspace<T> {
             // The last batch is often shorter than the others; the memory of the longer ones is kept.
             let gradients = std::mem::take(&mut self.gradients).into_raw_vec_and_offset().0;
             self.gradients = reshaped(gradients, rows, labels);
-            let mut losses = std::mem::take(&mut self.losses).into_raw_vec_and_offset().0;
-            losses.resize(rows, 0.0);
-            self.losses = Array1::from_vec(losses);
+            for numbers in [&mut self.losses, &mut self.errors] {
+                let mut kept = std::mem::take(numbers).into_raw_vec_and_offset().0;
+                kept.resize(rows, 0.0);
+                *numbers = Array1::from_vec(kept);
+            }
         }
         let chunks = rows.div_ceil(rows_per_chunk);
         if self.chunks.len() < chunks {
@@ -66,7 +74,12 @@ fn reshaped<T: Real>(mut numbers: Vec<T>, rows: usize, columns: usize) -> Array2
 
 impl<T: Real> Default for LossWorkspace<T> {
     fn default() -> Self {
-        Self { losses: Array1::default(0), gradients: Array2::default((0, 0)), chunks: Vec::new() }
+        Self {
+            losses: Array1::default(0),
+            errors: Array1::default(0),
+            gradients: Array2::default((0, 0)),
+            chunks: Vec::new(),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ const OF_CHANGE: f64 = 8.0 * f64::EPSILON;
 
 /// A plan that an oracle returned.
 #[derive(Debug, Clone)]
-pub(super) struct Vertex {
+pub(crate) struct Vertex {
     /// V_γ.
     pub(super) moment: Array2<f64>,
     /// A bound on ‖fl(V) − V‖_F.
@@ -28,7 +28,7 @@ pub(super) struct Vertex {
 
 impl Vertex {
     /// A plan whose moment was computed with an error of at most `rounding`.
-    pub(super) fn new(moment: Array2<f64>, rounding: f64, entropy: f64, plan: VertexPlan) -> Self {
+    pub(crate) fn new(moment: Array2<f64>, rounding: f64, entropy: f64, plan: VertexPlan) -> Self {
         Self { moment, rounding, entropy, plan }
     }
 
@@ -77,7 +77,7 @@ fn merge(entries: &mut Vec<PlanEntry>) {
 
 /// The plan behind a vertex, reduced to what is needed to write it out.
 #[derive(Debug, Clone)]
-pub(super) enum VertexPlan {
+pub(crate) enum VertexPlan {
     /// A vertex of the polytope of plans: about m + n entries.
     Sparse(Vec<PlanEntry>),
     /// The plan of an entropic problem with cost C(M).

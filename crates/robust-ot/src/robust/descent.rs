@@ -35,7 +35,7 @@ pub(super) const NEGLIGIBLE: f64 = 1e-7;
 
 /// The state of one problem between two oracle calls.
 #[derive(Debug)]
-pub(super) struct Descent<'a> {
+pub(crate) struct Descent<'a> {
     set: &'a MetricSet,
     entropy: f64,
     settings: &'a Settings,
@@ -43,10 +43,10 @@ pub(super) struct Descent<'a> {
     model: Model<'a>,
     active: ActiveSet,
     best: Best,
-    pub(super) bounds: Bounds,
+    pub(crate) bounds: Bounds,
     pub(super) history: Vec<Step>,
     /// M_t, the metric of the next oracle call, and its penalty in the dual.
-    pub(super) metric: Array2<f64>,
+    pub(crate) metric: Array2<f64>,
     penalty: f64,
     /// The model's upper estimate of the value at M_t.
     promise: f64,
@@ -66,7 +66,7 @@ pub(super) struct End {
 
 impl<'a> Descent<'a> {
     /// The state before the first oracle call.
-    pub(super) fn new(
+    pub(crate) fn new(
         set: &'a MetricSet,
         entropy: f64,
         frame: &'a Frame,
@@ -93,7 +93,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Takes a plan for the current metric, and a lower bound on the cost of any plan under it.
-    pub(super) fn take(&mut self, vertex: Vertex, near: Vec<Vertex>, dual: f64) -> Result<()> {
+    pub(crate) fn take(&mut self, vertex: Vertex, near: Vec<Vertex>, dual: f64) -> Result<()> {
         let Self { set, entropy, frame, model, active, best, bounds, history, .. } = self;
         bounds.raise_lower(dual - self.penalty);
         model.learn(&self.metric, dual, self.promise, bounds.gap());
@@ -148,17 +148,17 @@ impl<'a> Descent<'a> {
     }
 
     /// The most that the next oracle call can change.
-    pub(super) fn outlook(&self) -> f64 {
+    pub(crate) fn outlook(&self) -> f64 {
         self.model.outlook(self.bounds.gap(), self.promise)
     }
 
     /// Whether the gap is down to the rounding allowances: that of the value, and `of_dual`.
-    pub(super) fn at_rounding(&self, of_dual: f64) -> bool {
+    pub(crate) fn at_rounding(&self, of_dual: f64) -> bool {
         self.bounds.gap() <= AT_ROUNDING * (self.charged + of_dual)
     }
 
     /// The reason to stop, if there is one.
-    pub(super) fn status(&self, interrupt: &Interrupt) -> Option<Status> {
+    pub(crate) fn status(&self, interrupt: &Interrupt) -> Option<Status> {
         self.bounds.status(self.settings, self.best.scale, self.history.len(), interrupt)
     }
 
@@ -192,9 +192,9 @@ struct Best {
 
 /// The bracket around the optimum and how fast it closes.
 #[derive(Debug)]
-pub(super) struct Bounds {
-    pub(super) value: f64,
-    pub(super) lower: f64,
+pub(crate) struct Bounds {
+    pub(crate) value: f64,
+    pub(crate) lower: f64,
     best_gap: f64,
     since_progress: usize,
 }
@@ -229,7 +229,7 @@ impl Bounds {
         }
     }
 
-    pub(super) fn gap(&self) -> f64 {
+    pub(crate) fn gap(&self) -> f64 {
         self.value - self.lower
     }
 

@@ -25,11 +25,14 @@ mod status;
 mod storage;
 mod workspace;
 
+pub(crate) use self::active::{Vertex, VertexPlan};
 pub use self::corpus::Corpus;
+pub(crate) use self::descent::Descent;
 pub use self::device_pairs::{PairAnswers, PairOracle, PairRound, solve_pairs_on};
 pub use self::means::Means;
 pub use self::nearest::{Nearest, NearestSettings, Neighbor, nearest};
 pub use self::oracle::LinearOracle;
+pub(crate) use self::oracle::sharpened;
 pub use self::pairs::{PairDistance, PairSettings, solve_pairs};
 pub use self::problem::{Problem, SolveOptions};
 pub use self::screen::Screen;

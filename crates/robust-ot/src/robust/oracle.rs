@@ -246,7 +246,7 @@ impl LinearOracle {
 }
 
 /// The marginal error for the next solve: smaller if the oracle's own gap is a large part of the whole gap.
-pub(super) fn sharpened(tolerance: f64, floor: f64, own_gap: f64, gap: f64) -> f64 {
+pub(crate) fn sharpened(tolerance: f64, floor: f64, own_gap: f64, gap: f64) -> f64 {
     if own_gap > 0.1 * gap {
         (tolerance * (0.05 * gap / own_gap).clamp(1e-3, 0.3)).max(floor)
     } else {

@@ -183,7 +183,7 @@ impl Panel {
     fn grid(&self, vectors: &Array2<f64>) -> Result<Grid, Failure> {
         let metric = PanelLine::try_parse_from(self.options.split_whitespace())?.metric.read()?;
         let settings =
-            LossSettings { set: metric.set().clone(), entropy: ENTROPY, ..LossSettings::default() };
+            LossSettings { set: metric.set().clone(), entropy: ENTROPY, ..LossSettings::truncated() };
         let loss = RobustLoss::<f64>::new(vectors, &metric.grouping(vectors.ncols())?, settings)?;
         let places: Vec<(usize, usize)> =
             (0..=STEPS).flat_map(|i| (0..=STEPS - i).map(move |j| (i, j))).collect();
