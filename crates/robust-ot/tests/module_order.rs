@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// The modules of the crate, from the bottom up; those of one line do not use each other.
-const ORDER: [&[&str]; 12] = [
+const ORDER: [&[&str]; 13] = [
     &["error", "interrupt", "kernels"],
     &["linalg"],
     &["measure", "grouping", "frame"],
@@ -15,6 +15,7 @@ const ORDER: [&[&str]; 12] = [
     &["differences"],
     &["testing"],
     &["robust"],
+    &["barycenter"],
     &["loss"],
     &["lib"],
 ];

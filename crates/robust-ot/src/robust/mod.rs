@@ -2,13 +2,17 @@
 
 mod active;
 mod cholesky;
+mod coordinates;
 mod corpus;
 mod corrective;
 mod descent;
 mod device_oracle;
 mod device_pairs;
+mod divergence;
 mod exact_bracket;
 mod frank_wolfe;
+mod gradient;
+mod images;
 mod line_search;
 mod means;
 mod model;
@@ -27,10 +31,14 @@ mod workspace;
 
 pub use self::corpus::Corpus;
 pub use self::device_pairs::{PairAnswers, PairOracle, PairRound, solve_pairs_on};
+pub use self::divergence::Divergence;
+pub use self::gradient::Gradient;
 pub use self::means::Means;
 pub use self::nearest::{Nearest, NearestSettings, Neighbor, nearest};
 pub use self::oracle::LinearOracle;
+pub(crate) use self::pairs::trace_only;
 pub use self::pairs::{PairDistance, PairSettings, solve_pairs};
+pub(crate) use self::problem::check_entropy;
 pub use self::problem::{Problem, SolveOptions};
 pub use self::screen::Screen;
 pub use self::settings::{Settings, StepRule};
