@@ -1,21 +1,30 @@
-//! Fixed support: mirror descent over the weights b. With the potentials g_l of every distance,
+//! Fixed support: the weights b of given points. F is convex, and with the worst metrics M_l of all distances to the current b,
 //!
-//! $$b_j \leftarrow \frac{b_j\thinspace e^{-\theta \bar g_j / \lambda_\gamma}}{\sum_k b_k\thinspace e^{-\theta \bar g_k / \lambda_\gamma}},
-//!   \qquad \bar g = \sum_l w_l\thinspace g_l .$$
+//! $$F(b') \ge \sum_l w_l\thinspace \bigl(W_{M_l}(\mu_l, b') - \mathrm{penalty}(M_l)\bigr) \quad\text{for every } b',$$
 //!
-//! For `w2` and θ = 1 these are the iterative Bregman projections of Benamou et al. (2015). The problem is convex: for the
-//! other sets θ is halved until F decreases.
+//! with equality at b. The minimum of the right-hand side over b' is the oracle's: it bounds F from below, and F descends
+//! towards where it is attained. For `w2` this is the answer.
 
 use ndarray::{Array1, Array2};
 
+use super::bregman::{Member, Projected, project};
 use super::{Barycenter, BarycenterSettings, Barycenters, HALVINGS, Place, ended};
+use crate::displacement::Displacements;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::measure::Measure;
 use crate::robust::Status;
 
+/// The most rounds of projections for one set of metrics.
+const ROUNDS: usize = 20_000;
+/// The marginal error of the projections, relative to the tolerance of a distance.
+const MARGINAL: f64 = 0.1;
+
 impl Barycenters<'_> {
-    /// Finds the weights of given points, starting from equal ones.
+    /// Finds the weights of given points, starting from equal ones. `lower_bound` is then one on the least mean distance of all
+    /// weights, up to rounding.
+    ///
+    /// The costs of all measures are held in memory, twice.
     ///
     /// # Errors
     /// When there is no entropy, the points have another number of features, a setting is out of range or a metric is not
@@ -29,53 +38,56 @@ impl Barycenters<'_> {
         if self.entropy == 0.0 {
             return Err(Error::parameter("entropy", "positive for a barycenter on fixed points", 0));
         }
-        let evaluate =
-            |measure: Measure| self.evaluate(measure, &mut self.no_oracles(), &settings.solve, interrupt);
-        let mut place = evaluate(Measure::uniform(points.clone())?)?;
-        let mut history = vec![place.value];
+        let evaluate = |weights: Array1<f64>| {
+            let measure = Measure::new(points.clone(), weights)?;
+            self.evaluate(measure, &mut self.no_oracles(), &settings.solve, interrupt)
+        };
+        let mut place = evaluate(Array1::ones(points.nrows()))?;
+        let (mut history, mut lower) = (vec![place.value], f64::NEG_INFINITY);
         loop {
-            let potential = self.mean_potential(&place);
-            let (full, slope) = self.mirror_step(&place, &potential, 1.0)?;
-            if let Some(status) = ended(&place, -slope, history.len() - 1, settings, interrupt) {
-                return Ok(place.end(status, history));
+            let (toward, bound) = self.oracle(&place, settings, interrupt)?;
+            lower = lower.max(bound);
+            let promised = place.value - lower;
+            if let Some(status) = ended(&place, promised, history.len() - 1, settings, interrupt) {
+                return Ok(Barycenter { lower_bound: lower.min(place.value), ..place.end(status, history) });
             }
-            let (mut theta, mut tried, mut found) = (1.0, (full, slope), None);
+            let (mut theta, mut found) = (1.0, None);
             for _ in 0..HALVINGS {
-                let next = evaluate(tried.0)?;
-                if next.gains(&place, tried.1) {
+                let next = evaluate(place.measure.weights() * (1.0 - theta) + &toward * theta)?;
+                if next.gains(&place, -theta * promised) {
                     found = Some(next);
                     break;
                 }
                 theta *= 0.5;
-                tried = self.mirror_step(&place, &potential, theta)?;
             }
-            let Some(next) = found else { return Ok(place.end(Status::Stalled, history)) };
+            let Some(next) = found else {
+                return Ok(Barycenter {
+                    lower_bound: lower.min(place.value),
+                    ..place.end(Status::Stalled, history)
+                });
+            };
             place = next;
             history.push(place.value);
         }
     }
 
-    /// ḡ − ⟨b, ḡ⟩; 0 where there is no weight, which none can return to.
-    fn mean_potential(&self, place: &Place) -> Array1<f64> {
-        let mut mean = Array1::zeros(place.measure.len());
-        for (solution, w) in place.distances.iter().zip(&self.weights) {
-            mean.scaled_add(*w, &solution.target_potential.mapv(|g| if g.is_finite() { g } else { 0.0 }));
+    /// The best weights for the metrics at hand, and the lower bound on F that they give.
+    fn oracle(
+        &self,
+        place: &Place,
+        settings: &BarycenterSettings,
+        interrupt: &Interrupt,
+    ) -> Result<(Array1<f64>, f64)> {
+        let mut members = Vec::with_capacity(self.measures.len());
+        let mut penalty = 0.0;
+        for ((from, solution), &share) in self.measures.iter().zip(&place.distances).zip(&self.weights) {
+            let maps = Displacements::new(from, &place.measure, &self.grouping)?;
+            members.push(Member { weights: from.weights(), share, costs: maps.cost(&solution.metric)? });
+            penalty += share * (solution.transport_cost - solution.unregularized_value);
         }
-        let center = mean.dot(place.measure.weights());
-        mean - center
-    }
-
-    /// The weights after a step of length θ, and the slope of F towards them.
-    fn mirror_step(&self, place: &Place, potential: &Array1<f64>, theta: f64) -> Result<(Measure, f64)> {
-        let weights = place.measure.weights();
-        let exponents = potential.mapv(|g| -theta * g / self.entropy);
-        let carrying = exponents.iter().zip(weights).filter(|(_, b)| **b > 0.0);
-        let largest = carrying.map(|(x, _)| *x).fold(f64::NEG_INFINITY, f64::max);
-        let moved = Array1::from_shape_fn(weights.len(), |j| {
-            if weights[j] > 0.0 { weights[j] * (exponents[j] - largest).exp() } else { 0.0 }
-        });
-        let moved = Measure::new(place.measure.points().clone(), moved)?;
-        let slope = potential.dot(&(moved.weights() - weights));
-        Ok((moved, slope))
+        let stop = (MARGINAL * settings.solve.tol_gap_rel, ROUNDS);
+        let Projected { weights, lower_bound } = project(&members, self.entropy, stop, interrupt);
+        let sum = weights.sum();
+        Ok((weights / sum, lower_bound - penalty))
     }
 }

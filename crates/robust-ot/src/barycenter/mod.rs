@@ -5,6 +5,7 @@
 //! over the positions of its points ([`Barycenters::free_support`]), or over the weights of given points
 //! ([`Barycenters::fixed_support`]).
 
+mod bregman;
 mod fixed;
 mod free;
 mod start;
@@ -91,7 +92,8 @@ impl BarycenterSettings {
 
 /// A measure and its distances to the given ones: `lower_bound` ≤ F(ν) ≤ `value`.
 ///
-/// The bounds are those of F at this measure. With free support, F has many local minima, and nothing bounds the least.
+/// With free support the bounds are those of F at this measure: F has many local minima, and nothing bounds the least. With fixed
+/// support F is convex, and `lower_bound` is one on its minimum.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Barycenter {
@@ -99,7 +101,7 @@ pub struct Barycenter {
     pub measure: Measure,
     /// An upper bound on Σ w_l W(μ_l, ν).
     pub value: f64,
-    /// A lower bound on Σ w_l W(μ_l, ν).
+    /// A lower bound on Σ w_l W(μ_l, ν) and, with fixed support, on the least of all weights.
     pub lower_bound: f64,
     /// The distance from each measure to ν, with its bounds, metric and plan.
     pub distances: Vec<Solution>,
