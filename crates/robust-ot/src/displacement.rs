@@ -52,8 +52,7 @@ impl Displacements {
                 found: format!("it covers {}", grouping.dim()),
             });
         }
-        let mean = |measure: &Measure| weighted_sum(measure.points(), measure.weights());
-        let center = (mean(source) + mean(target)) * 0.5;
+        let center = center(source, target);
         let lay_out = |measure: &Measure| lay_out(measure.points(), &center, grouping);
         let points = (lay_out(source), lay_out(target));
         let rounding =
@@ -120,7 +119,12 @@ impl Displacements {
 
     /// C(M) = α ⊕ β − 2 (S M) Tᵀ with α_i = s_iᵀ M s_i and β_j = t_jᵀ M t_j.
     pub(crate) fn cost_factors(&self, metric: &Array2<f64>) -> CostFactors {
-        let (x, alpha) = moved(&self.source, metric, self.groups);
+        self.cost_factors_from(&self.source, metric)
+    }
+
+    /// C(M) between other points, laid out as these, and the target points.
+    pub(crate) fn cost_factors_from(&self, points: &Array2<f64>, metric: &Array2<f64>) -> CostFactors {
+        let (x, alpha) = moved(points, metric, self.groups);
         let (_, beta) = moved(&self.target, metric, self.groups);
         CostFactors { x, y: self.target.clone(), alpha, beta, squared: true }
     }
@@ -182,6 +186,12 @@ impl Displacements {
         }
         by_group.into_iter().fold(0.0, f64::max)
     }
+}
+
+/// The point halfway between the means of two measures.
+pub(crate) fn center(source: &Measure, target: &Measure) -> Array1<f64> {
+    let mean = |measure: &Measure| weighted_sum(measure.points(), measure.weights());
+    (mean(source) + mean(target)) * 0.5
 }
 
 /// The points times the metric, and every point's squared length under it.

@@ -1,5 +1,6 @@
 //! Feature groups: the metric $M = B \otimes I_{d_1}$ of the paper, with $B$ of size $r \times r$.
 
+use ndarray::{Array2, Axis};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -154,6 +155,12 @@ impl Grouping {
     /// Whether every feature is a group of its own, in order.
     pub fn is_none(&self) -> bool {
         self.slots == 1 && self.assignment.iter().enumerate().all(|(feature, &group)| feature == group)
+    }
+
+    /// Vectors that are laid out as slots × groups, by features.
+    pub(crate) fn features(&self, laid: &Array2<f64>) -> Array2<f64> {
+        let positions: Vec<usize> = (0..self.dim()).map(|feature| self.position(feature)).collect();
+        laid.select(Axis(1), &positions)
     }
 
     /// The position of a feature in a point laid out as slots × groups.

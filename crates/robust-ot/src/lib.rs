@@ -32,6 +32,7 @@
 //! separate types. Bad input is an [`Error`] that names the rule and the value; failure to converge is a status, with
 //! its gap. Results are the same for any number of threads.
 
+pub mod barycenter;
 mod differences;
 mod displacement;
 mod error;
@@ -73,8 +74,8 @@ pub mod sets {
 pub mod solve {
     pub use crate::interrupt::Interrupt;
     pub use crate::robust::{
-        LinearOracle, Nearest, NearestSettings, Neighbor, PairDistance, PairSettings, SolveOptions, Step,
-        StepRule, Storage, Workspace, nearest, solve_pairs,
+        Divergence, Gradient, LinearOracle, Nearest, NearestSettings, Neighbor, PairDistance, PairSettings,
+        SolveOptions, Step, StepRule, Storage, Workspace, nearest, solve_pairs,
     };
 }
 

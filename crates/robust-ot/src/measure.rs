@@ -146,7 +146,8 @@ fn accurate_sum(numbers: impl Iterator<Item = f64>) -> f64 {
     sum + lost
 }
 
-fn check_points(points: &Array2<f64>) -> Result<()> {
+/// Checks that there are points and that every coordinate is in range.
+pub(crate) fn check_points(points: &Array2<f64>) -> Result<()> {
     let (rows, columns) = points.dim();
     if rows == 0 || columns == 0 {
         return Err(Error::Empty { rows, columns });

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// The modules of the crate, from the bottom up; those of one line do not use each other.
-const ORDER: [&[&str]; 13] = [
+const ORDER: [&[&str]; 14] = [
     &["error", "interrupt", "kernels"],
     &["linalg"],
     &["measure", "grouping"],
@@ -16,6 +16,7 @@ const ORDER: [&[&str]; 13] = [
     &["differences"],
     &["testing"],
     &["robust"],
+    &["barycenter"],
     &["loss"],
     &["lib"],
 ];

@@ -1,5 +1,7 @@
 //! The solve loop of one problem: a descent on moments, and the oracle that it calls.
 
+use std::sync::Arc;
+
 use ndarray::Array2;
 
 use super::descent::{Descent, End};
@@ -38,22 +40,22 @@ pub(super) struct When<'a> {
     pub threshold: Option<f64>,
 }
 
-/// Solves a problem whose parameters have been checked. If an entropic solve stalls, the exact plan may still give better
+/// Solves a problem whose parameters have been checked, on a device or with the oracle of an earlier solve. If an entropic solve stalls, the exact plan may still give better
 /// bounds.
 pub(super) fn minimize(
     problem: &Problem,
     settings: &Settings,
     workspace: &mut Workspace,
-    device: Option<Box<dyn EntropicOracle>>,
+    oracles: (Option<Box<dyn EntropicOracle>>, &mut Option<LinearOracle>),
     end: When<'_>,
 ) -> Result<Solution> {
-    let solution = descend(problem, settings, workspace, device, end)?;
+    let solution = descend(problem, settings, workspace, oracles, end)?;
     if problem.entropy == 0.0 || !may_narrow(problem, &solution) {
         return Ok(solution);
     }
     let mut without = problem.clone();
     without.entropy = 0.0;
-    let exact = descend(&without, settings, workspace, None, When { threshold: None, ..end })?;
+    let exact = descend(&without, settings, workspace, (None, &mut None), When { threshold: None, ..end })?;
     narrow(problem, solution, exact, settings, end.interrupt)
 }
 
@@ -62,12 +64,15 @@ fn descend(
     problem: &Problem,
     settings: &Settings,
     workspace: &mut Workspace,
-    device: Option<Box<dyn EntropicOracle>>,
+    (device, earlier): (Option<Box<dyn EntropicOracle>>, &mut Option<LinearOracle>),
     When { interrupt, threshold }: When<'_>,
 ) -> Result<Solution> {
     let Problem { maps, source_weights, target_weights, set, entropy, .. } = problem;
     let mut descent = Descent::new(set, *entropy, maps.frame(), settings)?;
-    let (mut oracle, probes) = choose_oracle(problem, settings, device, &descent.metric, interrupt)?;
+    let (mut oracle, probes) = match earlier.take() {
+        Some(oracle) => (oracle, 0),
+        None => choose_oracle(problem, settings, device, &descent.metric, interrupt)?,
+    };
     oracle.swap_buffers(workspace);
     let corrects = matches!(settings.step_rule, StepRule::Auto | StepRule::Corrective);
     if threshold.is_some() {
@@ -91,6 +96,8 @@ fn descend(
             let (value, lower_bound, history) =
                 (descent.bounds.value, descent.bounds.lower, descent.history.clone());
             let End { relative_gap, metric, moment, unregularized_value, active } = descent.end()?;
+            let storage = oracle.storage();
+            *earlier = Some(oracle);
             return Ok(Solution {
                 value,
                 lower_bound,
@@ -102,14 +109,14 @@ fn descend(
                 status,
                 iterations: history.len(),
                 oracle_calls: history.len() + probes,
-                storage: oracle.storage(),
+                storage,
                 metric,
                 moment,
                 source_potential: answer.source_potential,
                 target_potential: answer.target_potential,
                 history,
                 active,
-                maps: maps.clone(),
+                problem: Arc::new(problem.clone()),
             });
         }
     }

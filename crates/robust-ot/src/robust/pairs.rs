@@ -84,7 +84,7 @@ pub fn solve_pairs(
 }
 
 /// One group of all features for `W2`, which needs the trace of V alone: moments are then numbers instead of r × r matrices.
-pub(super) fn trace_only(set: &MetricSet, grouping: &Grouping) -> Result<Option<Grouping>> {
+pub(crate) fn trace_only(set: &MetricSet, grouping: &Grouping) -> Result<Option<Grouping>> {
     let several = grouping.groups() > 1;
     if *set == MetricSet::W2 && several {
         Grouping::contiguous(grouping.dim(), 1).map(Some)

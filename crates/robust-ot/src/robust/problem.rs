@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use ndarray::Array1;
 
+use super::coordinates::Coordinates;
 use super::frank_wolfe::{self, When};
+use super::oracle::LinearOracle;
 use super::settings::Settings;
 use super::solution::Solution;
 use super::span::Span;
 use super::workspace::Workspace;
-use crate::displacement::Displacements;
+use crate::displacement::{Displacements, center};
 use crate::error::{Error, Result};
 use crate::grouping::Grouping;
 use crate::interrupt::Interrupt;
@@ -69,7 +71,7 @@ pub struct Problem {
     pub(super) target_weights: Array1<f64>,
     pub(super) set: MetricSet,
     pub(super) entropy: f64,
-    span: Option<Span>,
+    pub(super) coordinates: Arc<Coordinates>,
 }
 
 impl Problem {
@@ -89,12 +91,14 @@ impl Problem {
         let maps = Displacements::new(source, target, grouping)?;
         set.check(maps.size())?;
         let (source_weights, target_weights) = (source.weights().clone(), target.weights().clone());
+        let (center, grouping) = (center(source, target), grouping.clone());
         let span = if set.is_spectral() && grouping.slots() == 1 { Span::of(&maps, &set) } else { None };
         let (maps, set) = match &span {
             None => (maps, set),
             Some(span) => (span.project(&maps, &source_weights, &target_weights), span.restrict(set)),
         };
-        Ok(Self { maps: Arc::new(maps), source_weights, target_weights, set, entropy: 0.0, span })
+        let coordinates = Arc::new(Coordinates { center, grouping, span });
+        Ok(Self { maps: Arc::new(maps), source_weights, target_weights, set, entropy: 0.0, coordinates })
     }
 
     /// Adds λ_γ Σ γ ln γ to the objective; 0 gives exact plans.
@@ -102,9 +106,7 @@ impl Problem {
     /// # Errors
     /// When λ_γ is negative, not finite or above 1e200.
     pub fn with_entropy(mut self, entropy: f64) -> Result<Self> {
-        if !(0.0..=1e200).contains(&entropy) {
-            return Err(Error::parameter("entropy", "not negative and at most 1e200", entropy));
-        }
+        check_entropy(entropy)?;
         self.entropy = entropy;
         Ok(self)
     }
@@ -122,23 +124,56 @@ impl Problem {
     /// # Errors
     /// When a setting is out of range, the metric is not representable, or the device fails.
     pub fn solve_with(&self, settings: &Settings, options: SolveOptions<'_>) -> Result<Solution> {
+        self.solve_from(settings, options, &mut None)
+    }
+
+    /// Solves the problem with the oracle of an earlier one, which starts where that ended, and leaves it for the next. The
+    /// earlier problem must have had the same weights, entropy and memory.
+    pub(crate) fn solve_from(
+        &self,
+        settings: &Settings,
+        options: SolveOptions<'_>,
+        oracle: &mut Option<LinearOracle>,
+    ) -> Result<Solution> {
+        let mut solution = self.solve_seen(settings, options, oracle)?;
+        self.lift(&mut solution);
+        Ok(solution)
+    }
+
+    /// Lifts metric and moment out of the span of the points.
+    pub(super) fn lift(&self, solution: &mut Solution) {
+        if let Some(span) = &self.coordinates.span {
+            span.lift(solution);
+        }
+    }
+
+    /// Solves the problem; metric and moment are those of the points as they are seen.
+    pub(super) fn solve_seen(
+        &self,
+        settings: &Settings,
+        options: SolveOptions<'_>,
+        oracle: &mut Option<LinearOracle>,
+    ) -> Result<Solution> {
         let SolveOptions { interrupt, workspace, device, threshold } = options;
         let (mut own_workspace, own_interrupt) = (Workspace::default(), Interrupt::default());
         let workspace = workspace.unwrap_or(&mut own_workspace);
         let end = When { interrupt: interrupt.unwrap_or(&own_interrupt), threshold };
         settings.check()?;
-        let mut solution =
-            frank_wolfe::minimize(self, settings, workspace, device, end).map_err(|error| match error {
-                // The safe λ covers every plan between these points, not only the one that overflowed.
-                Error::Overflow { lambda, largest, .. } => {
-                    let safe = self.maps.largest_moment() / crate::metric::LARGEST_EXPONENT;
-                    Error::Overflow { lambda, largest, safe: safe * 1.001 }
-                }
-                other => other,
-            })?;
-        if let Some(span) = &self.span {
-            span.lift(&mut solution);
-        }
-        Ok(solution)
+        frank_wolfe::minimize(self, settings, workspace, (device, oracle), end).map_err(|error| match error {
+            // The safe λ covers every plan between these points, not only the one that overflowed.
+            Error::Overflow { lambda, largest, .. } => {
+                let safe = self.maps.largest_moment() / crate::metric::LARGEST_EXPONENT;
+                Error::Overflow { lambda, largest, safe: safe * 1.001 }
+            }
+            other => other,
+        })
     }
+}
+
+/// Checks λ_γ.
+pub(crate) fn check_entropy(entropy: f64) -> Result<()> {
+    if (0.0..=1e200).contains(&entropy) {
+        return Ok(());
+    }
+    Err(Error::parameter("entropy", "not negative and at most 1e200", entropy))
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use ndarray::{Array1, Array2};
 
 use super::active::ActiveSet;
+use super::problem::Problem;
 use super::status::Status;
 use super::storage::Storage;
-use crate::displacement::Displacements;
 use crate::transport::PlanEntry;
 
 /// One line of a solve's history.
@@ -92,7 +92,7 @@ pub struct Solution {
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) active: ActiveSet,
     #[cfg_attr(feature = "serde", serde(skip))]
-    pub(super) maps: Arc<Displacements>,
+    pub(super) problem: Arc<Problem>,
 }
 
 /// The bounds and how the solve ended, in one line.
@@ -153,7 +153,7 @@ impl Solution {
     /// # Ok::<(), robust_ot::Error>(())
     /// ```
     pub fn plan(&self) -> Vec<PlanEntry> {
-        self.active.sparse_plan(&self.maps)
+        self.active.sparse_plan(&self.problem.maps)
     }
 
     /// The whole plan, m × n.
@@ -168,6 +168,6 @@ impl Solution {
     /// # Ok::<(), robust_ot::Error>(())
     /// ```
     pub fn dense_plan(&self) -> Array2<f64> {
-        self.active.dense_plan(&self.maps)
+        self.active.dense_plan(&self.problem.maps)
     }
 }

@@ -31,15 +31,24 @@ impl Span {
         Some(Self { basis: Array2::from_shape_fn((d, m + n), |(f, i)| q[(f, i)]), k: set.fantope() })
     }
 
-    /// The points in coordinates of the span.
+    /// Points in coordinates of the span; what lies outside it is lost.
+    pub(super) fn seen(&self, points: &Array2<f64>) -> Array2<f64> {
+        product(points.view(), self.basis.view())
+    }
+
+    /// Points of the span in all d dimensions.
+    pub(super) fn unseen(&self, points: &Array2<f64>) -> Array2<f64> {
+        product(points.view(), self.basis.t())
+    }
+
+    /// Both point sets in coordinates of the span.
     pub(super) fn project(&self, maps: &Displacements, a: &Array1<f64>, b: &Array1<f64>) -> Displacements {
         let (source, target) = maps.points();
-        let seen = |points: &Array2<f64>| product(points.view(), self.basis.view());
         // Each coordinate is a sum of d products, and Q is orthogonal up to about as much.
         let (d, size) = self.basis.dim();
         let blur = OF_CENTERING + d as f64 * (size as f64).sqrt() * f64::EPSILON;
         let rounding = Rounding { blur, ..maps.frame().rounding };
-        Displacements::from_layout((seen(source), seen(target)), size, (a, b), rounding)
+        Displacements::from_layout((self.seen(source), self.seen(target)), size, (a, b), rounding)
     }
 
     /// The metric set within the span: the k of a fantope is at most the dimension of the span.

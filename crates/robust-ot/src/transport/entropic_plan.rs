@@ -1,12 +1,14 @@
 //! The plan of an entropic problem, stored as potentials and rounded to the exact marginals (Altschuler, Weed, Rigollet
 //! 2017): the missing mass is distributed over the rows and columns that are too light.
 
-use ndarray::{Array1, Array2};
+use ndarray::parallel::prelude::*;
+use ndarray::{Array1, Array2, Axis, s};
 use rayon::prelude::*;
 
 use super::cost_rows::{CostRows, ROWS_PER_TILE};
 use super::entropic_oracle::EntropicAnswer;
 use crate::kernels::sealed::Kernels;
+use crate::linalg::product_into;
 
 /// A feasible entropic plan that is never stored: its rows are computed from potentials and costs,
 /// γ_ij = a_i y_j p_ij + e_i e'_j with p_ij ∝ e^{target_j − C_ij/λ} summing to one over j.
@@ -74,9 +76,49 @@ impl EntropicPlan {
     /// The whole plan.
     pub(crate) fn dense(&self, cost: &CostRows) -> Array2<f64> {
         let mut plan = Array2::zeros(cost.dim());
-        let out = plan.as_slice_mut().expect("new arrays are row-major");
-        self.map_tiles(cost, out, self.target.len(), |masses, out| out.copy_from_slice(masses));
+        self.fill_rows(0, cost, plan.as_slice_mut().expect("new arrays are row-major"));
         plan
+    }
+
+    /// Consecutive rows of the plan, from the beginning of a tile on.
+    pub(crate) fn fill_rows(&self, first: usize, cost: &CostRows, out: &mut [f64]) {
+        let n = self.target.len();
+        let tiles = out.par_chunks_mut(ROWS_PER_TILE * n).enumerate();
+        tiles.for_each_init(Vec::new, |tile, (index, masses)| {
+            self.fill_tile(first + index * ROWS_PER_TILE, cost, tile, masses);
+        });
+    }
+
+    /// The rows of one tile.
+    fn fill_tile(&self, first: usize, cost: &CostRows, tile: &mut Vec<f64>, masses: &mut [f64]) {
+        let n = self.target.len();
+        let costs = cost.rows(first..first + masses.len() / n, tile);
+        for (offset, (costs, masses)) in costs.chunks_exact(n).zip(masses.chunks_exact_mut(n)).enumerate() {
+            self.fill_row(first + offset, costs, masses);
+        }
+    }
+
+    /// Σ_j p_ij t_j for the costs of any points, with the p_ij of their rows.
+    pub(crate) fn means(&self, cost: &CostRows, target: &Array2<f64>) -> Array2<f64> {
+        let (rows, n) = cost.dim();
+        let mut means = Array2::zeros((rows, target.ncols()));
+        let tiles = means.axis_chunks_iter_mut(Axis(0), ROWS_PER_TILE).into_par_iter().enumerate();
+        tiles.for_each_init(
+            || (Vec::new(), Array2::zeros((ROWS_PER_TILE, n))),
+            |(tile, shares), (index, means)| {
+                let first = index * ROWS_PER_TILE;
+                let costs = cost.rows(first..first + means.nrows(), tile);
+                let mut shares = shares.slice_mut(s![..means.nrows(), ..]);
+                for (costs, mut shares) in costs.chunks_exact(n).zip(shares.rows_mut()) {
+                    let row = shares.as_slice_mut().expect("rows are contiguous");
+                    let largest = f64::exponents(row, &self.target, costs, 1.0 / self.regularization);
+                    let sum = f64::exp_shifted(row, largest);
+                    shares /= sum;
+                }
+                product_into(means, shares.view(), target.view());
+            },
+        );
+        means
     }
 
     /// Forms the plan a few rows at a time, in parallel, and passes them to `work` together with their part of `out`,
@@ -94,12 +136,9 @@ impl EntropicPlan {
         let results = tiles.map_init(workspace, |(tile, masses), (index, out)| {
             let rows = out.len() / width;
             let first = index * ROWS_PER_TILE;
-            let costs = cost.rows(first..first + rows, tile);
-            for (offset, (costs, masses)) in costs.chunks_exact(n).zip(masses.chunks_exact_mut(n)).enumerate()
-            {
-                self.fill_row(first + offset, costs, masses);
-            }
-            work(&masses[..rows * n], out)
+            let masses = &mut masses[..rows * n];
+            self.fill_tile(first, cost, tile, masses);
+            work(masses, out)
         });
         results.collect()
     }
