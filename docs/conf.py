@@ -1,5 +1,6 @@
 """The documentation site: ``make site``."""
 
+import re
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,11 +12,13 @@ from sphinx.application import Sphinx
 project = "robust-ot"
 version = release = version_of("robust-ot")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc"]
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "robust-ot"
 html_show_sphinx = False
+html_show_copyright = False
+templates_path = ["_templates"]
 html_copy_source = False
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
@@ -41,7 +44,9 @@ PAGES = {
 def mathml(self: object, node: nodes.Element) -> None:
     """Render a formula as MathML, which browsers draw without a script."""
     display = "block" if isinstance(node, nodes.math_block) else "inline"
-    self.body.append(latex2mathml.converter.convert(node.astext(), display=display))  # type: ignore[attr-defined]
+    # In a display, limits are below and above.
+    text = re.sub(r"\\(min|max)_", r"\\\1\\limits_", node.astext()) if display == "block" else node.astext()
+    self.body.append(latex2mathml.converter.convert(text, display=display))  # type: ignore[attr-defined]
     raise nodes.SkipNode
 
 

@@ -3,7 +3,6 @@
 import doctest
 import importlib
 import inspect
-from pathlib import Path
 
 import pytest
 import robust_ot
@@ -15,8 +14,6 @@ PARTS = (
 )  # fmt: skip
 MODULES = ["robust_ot", *(f"robust_ot.{name}" for name in PARTS)]
 
-DOCS = Path(__file__).parents[2] / "docs"
-
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
@@ -26,19 +23,6 @@ def test_examples_run(name):
     failed, tried = doctest.testmod(importlib.import_module(name))
     assert failed == 0
     assert tried > 0
-
-
-def test_the_quick_start_runs():
-    pytest.importorskip("sklearn")
-    failed, tried = doctest.testfile(str(DOCS / "quickstart-python.md"), module_relative=False)
-    assert failed == 0
-    assert tried > 15
-
-
-def test_the_page_for_users_of_pot_runs():
-    failed, tried = doctest.testfile(str(DOCS / "pot.md"), module_relative=False)
-    assert failed == 0
-    assert tried > 5
 
 
 def test_every_public_thing_is_documented_with_an_example():

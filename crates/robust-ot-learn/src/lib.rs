@@ -100,3 +100,8 @@ pub use self::standardization::Standardization;
 pub use self::threshold::threshold;
 pub use self::trainer::{Epoch, Trainer};
 pub use self::verify::verify;
+
+/// The examples of the quick start compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../QUICKSTART.md")]
+struct QuickStart;
