@@ -117,9 +117,10 @@ pub fn compare<'py>(
     let loaded = load((places.0, &before), (places.1, &after), &choice);
     let Loaded { samples, exchange, by, left_out, missing_rows, .. } =
         loaded.map_err(|error| from_library("", error))?;
-    let found = run(py, |interrupt| match &by {
-        Some(values) => compare_within(&samples, values, &settings, interrupt, &|_| ()),
-        None => {
+    let found = run(py, |interrupt| {
+        if let Some(values) = &by {
+            compare_within(&samples, values, &settings, interrupt, &|_| ())
+        } else {
             let settings = CompareSettings { exchange, ..settings };
             let found = compare_samples(&samples, &settings, interrupt, &|_| ())?;
             Ok(found.map(|found| (found, Vec::new())))
