@@ -26,7 +26,7 @@ fn scratch() -> Scratch {
     let s = Scratch::new();
     s.write("before.csv", table(80, 1, 0.0, &["a", "b"]));
     s.write("same.csv", table(70, 1234, 0.0, &["a", "b"]));
-    s.write("later.csv", table(60, 77, 0.4, &["a", "c"]));
+    s.write("later.csv", table(60, 777, 0.4, &["a", "c"]));
     s
 }
 
