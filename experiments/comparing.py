@@ -156,7 +156,7 @@ def rival_p_values(x: np.ndarray, y: np.ndarray, permutations: int, seed: int) -
         "energy": permutation_p(-distances, m, permutations, rng),
         "KS, Holm": min(1.0, min(columns) * len(columns)),
         "logistic": classifier_p(pooled[:m], pooled[m:], LogisticRegression(max_iter=500), rng),
-        "forest": classifier_p(pooled[:m], pooled[m:], RandomForestClassifier(50, random_state=seed), rng),
+        "forest": classifier_p(pooled[:m], pooled[m:], RandomForestClassifier(100, random_state=seed), rng),
     }
 
 

@@ -23,7 +23,7 @@ def compare(
     drop: Sequence[str] | None = None,
     missing: Missing = "error",
     scale: Scale = "std",
-    group_by: Literal["prefix"] | Mapping[str, str] | None = None,
+    group_by: str | Mapping[str, str] | None = None,
     by: str | None = None,
     strata: str | None = None,
     blocks: str | None = None,
@@ -50,9 +50,9 @@ def compare(
         What happens to missing numbers.
     scale : {"std", "robust", "none"}
         How columns are scaled, by the rows of both tables.
-    group_by : "prefix" or mapping, optional
-        Judge groups of columns as well: by the name up to the last ``_``, ``-``, ``.`` or ``:``, or by a mapping from
-        column to group.
+    group_by : str or mapping, optional
+        Judge groups of columns as well: by the name up to the last ``_``, ``-``, ``.`` or ``:`` (``"prefix"``), by what the
+        first parentheses of a regular expression match (``"^(s[0-9]+)_"``), or by a mapping from column to group.
     by : str, optional
         Compare within each value of this column, and all values together.
     strata, blocks : str, optional
@@ -69,7 +69,7 @@ def compare(
     seed : int
         Seed of the arrangements.
     max_rows : int
-        Rows of each table that are used; of more, a random choice.
+        Rows of each table that are used; of more, a random choice (of pairs if ``paired``; with ``blocks``, more are refused).
 
     Returns
     -------

@@ -170,8 +170,8 @@ class Comparison:
         shown = self.features[:largest][::-1]
         colors = ["#d55e00" if row["p_value"] <= self.alpha else "#949494" for row in shown]
         ax.barh([row["name"] for row in shown], [row["statistic"] for row in shown], color=colors)
-        ax.set_xlabel("standard deviations beyond chance")
-        ax.set_title(f"p = {_p(self.p_value)}; colored columns differ at level {self.alpha:g}")
+        ax.set_xlabel(f"standard deviations beyond chance; colored: p ≤ {self.alpha:g}")
+        ax.set_title(f"{'The tables differ' if self.differs else 'No difference found'}, p = {_p(self.p_value)}")
         return ax
 
     def __repr__(self) -> str:

@@ -10,7 +10,12 @@ import pytest
 pytest.importorskip("matplotlib")
 
 GALLERY = Path(__file__).parent.parent / "gallery"
-NEEDS = {"tag_prediction": ["sklearn"], "two_batches": ["sklearn", "pandas"], "fine_tune": ["torch"], "on_a_cluster": ["torch", "ray.train"]}
+NEEDS = {
+    "tag_prediction": ["sklearn"],
+    "two_batches": ["sklearn", "pandas"],
+    "fine_tune": ["torch"],
+    "on_a_cluster": ["torch", "ray.train"],
+}
 
 
 @pytest.mark.parametrize("script", sorted(path.stem for path in GALLERY.glob("*.py")))

@@ -38,7 +38,7 @@ fn print_many(out: &mut impl Write, before: &Path, all: &[Compared], alpha: f64)
         let changed = found.features.iter().filter(|feature| feature.p_value <= alpha);
         let names: Vec<&str> = changed.map(|feature| feature.name.as_str()).collect();
         let mut row = vec![
-            one.label(),
+            one.path.display().to_string(),
             found.rows_given[1].to_string(),
             found.distance.map_or_else(String::new, |[value, _]| readable(value)),
             p_text(found.p_value),
@@ -61,7 +61,7 @@ fn print_many(out: &mut impl Write, before: &Path, all: &[Compared], alpha: f64)
     let texts = all.iter().flat_map(|one| {
         let row = |category: &Category| {
             vec![
-                one.label(),
+                one.path.display().to_string(),
                 category.name.clone(),
                 p_text(category.p_value),
                 change_of_shares(category, &one.found),
