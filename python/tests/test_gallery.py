@@ -10,7 +10,14 @@ import pytest
 pytest.importorskip("matplotlib")
 
 GALLERY = Path(__file__).parent.parent / "gallery"
-NEEDS = {"tag_prediction": ["sklearn"], "fine_tune": ["torch"], "on_a_cluster": ["torch", "ray.train"]}
+NEEDS = {
+    "tag_prediction": ["sklearn"],
+    "fine_tune": ["torch"],
+    "on_a_cluster": ["torch", "ray.train"],
+    "gradient_flow": ["torch"],
+    "color_transfer": ["sklearn"],
+    "barycenter_of_digits": ["sklearn"],
+}
 
 
 @pytest.mark.parametrize("script", sorted(path.stem for path in GALLERY.glob("*.py")))

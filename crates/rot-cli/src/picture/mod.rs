@@ -4,6 +4,7 @@ mod curves;
 mod dots;
 mod heatmap;
 mod panels;
+mod scatter;
 
 use std::path::Path;
 use std::sync::Once;
@@ -17,6 +18,7 @@ pub use self::curves::{Axis, Curve, Curves};
 pub use self::dots::{Dot, Dots};
 pub use self::heatmap::{Heatmap, metric_heatmap};
 pub use self::panels::{Panel, Panels};
+pub use self::scatter::{Cloud, Scatter};
 use crate::failure::Failure;
 use crate::output::write_failure;
 
