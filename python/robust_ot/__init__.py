@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from robust_ot import score
+from robust_ot._barycenter import Barycenter, barycenter
 from robust_ot._compare import compare
 from robust_ot._comparison import Comparison
 from robust_ot._core import __version__, get_threads, set_threads
@@ -29,7 +30,7 @@ from robust_ot._loss import loss_gradient
 from robust_ot._neighbors import Neighbors, nearest
 from robust_ot._pot_entropic import sinkhorn, sinkhorn2
 from robust_ot._pot_exact import emd, emd2
-from robust_ot._solution import Solution
+from robust_ot._solution import Gradient, Solution
 from robust_ot._vectors import label_vectors, read_vec
 from robust_ot._warning import ConvergenceWarning
 
@@ -38,14 +39,17 @@ if TYPE_CHECKING:
     from robust_ot._drift import DriftDetector
 
 __all__ = [
+    "Barycenter",
     "Comparison",
     "ConvergenceWarning",
     "Distances",
     "DriftDetector",
+    "Gradient",
     "Neighbors",
     "RobustOTClassifier",
     "Solution",
     "__version__",
+    "barycenter",
     "compare",
     "distance",
     "emd",

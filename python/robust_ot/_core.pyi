@@ -19,9 +19,11 @@ __all__ = [
     "Screen",
     "Solution",
     "__version__",
+    "barycenter",
     "check_measure",
     "compare",
     "default_groups",
+    "differentiate",
     "distance",
     "emd",
     "fit",
@@ -49,7 +51,26 @@ _Matrix = NDArray[np.float64]
 def set_threads(threads: int | None = None) -> None: ...
 def get_threads() -> int: ...
 def main(arguments: Sequence[str]) -> int: ...
-def distance(x: Any, y: Any, a: Any, b: Any, metric: tuple[Any, ...], solver: tuple[Any, ...], scale: Any) -> Solution: ...
+def distance(
+    x: Any, y: Any, a: Any, b: Any, metric: tuple[Any, ...], solver: tuple[Any, ...], scale: Any, debias: bool
+) -> Solution: ...
+def differentiate(
+    sources: Sequence[tuple[Any, Any]],
+    targets: Sequence[tuple[Any, Any]],
+    metric: tuple[Any, ...],
+    solver: tuple[Any, ...],
+    debias: bool,
+    slopes: bool,
+) -> list[tuple[float, float, float, bool, tuple[_Matrix, _Matrix, _Vector, _Vector] | None]]: ...
+def barycenter(
+    points: Sequence[Any],
+    weights: Sequence[Any],
+    shares: Any,
+    support: Any,
+    search: tuple[bool, int, Any],
+    metric: tuple[Any, ...],
+    solver: tuple[Any, ...],
+) -> tuple[_Matrix, _Vector, float, list[Solution], str, _Vector]: ...
 def pairwise(
     points: Sequence[Any],
     weights: Sequence[Any],
@@ -133,6 +154,8 @@ class Solution:
     def history(self) -> list[tuple[int, float, float]]: ...
     @property
     def groups(self) -> list[int]: ...
+    def gradient(self) -> tuple[_Matrix, _Matrix, _Vector, _Vector]: ...
+    def transport(self, points: Any = None) -> _Matrix: ...
     def dense(self) -> _Matrix: ...
     def sparse(self) -> tuple[NDArray[np.int64], NDArray[np.int64], _Vector]: ...
     def parts(self) -> tuple[Any, ...]: ...

@@ -36,6 +36,7 @@ def distance(
     seed: int = 0,
     scale: Scale = "none",
     entropy: float = 0.0,
+    debias: bool = False,
     solver: Solver = "auto",
     tol: float = 1e-4,
     max_iter: int = 1000,
@@ -78,6 +79,10 @@ def distance(
         outliers), of X and Y pooled. Unscaled, the units of the features decide which of them matter.
     entropy : float
         Weight of the entropy of the plan; 0 gives exact plans.
+    debias : bool
+        Return the Sinkhorn divergence W(X, Y) − ½ W(X, X) − ½ W(Y, Y) under one common metric, the worst one of W(X, Y),
+        instead of W(X, Y). It is not negative, and zero between equal measures. Bounds and status are those of the divergence;
+        plan, metric, moment and history are those of W(X, Y). Needs ``entropy``.
     solver : {'auto', 'classic', 'line-search', 'corrective'}
         Frank-Wolfe step rule.
     tol : float
@@ -127,12 +132,13 @@ def distance(
         metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
         (entropy, solver, tol, max_iter, memory, device),
         scale,
+        debias,
     )
     warn_uneven(found.uneven, names)
     if found.status != "converged":
         gap = found.relative_gap
         warn_unconverged(f"distance ended as {found.status}, with a relative gap of {gap:.1e} instead of {tol:.1e}", gap)
-    return Solution(found, metric)
+    return Solution(found, metric, names)
 
 
 @dataclass(frozen=True)
@@ -251,9 +257,9 @@ def pairwise(
 
 
 def gathered(
-    measures: Sequence[MeasureLike], documents: Sequence[MeasureLike] | None
+    measures: Sequence[MeasureLike], documents: Sequence[MeasureLike] | None, least: int | None = None
 ) -> tuple[list[Any], list[Any], list[str]]:
-    """Return points, weights and names of all measures and then of all documents."""
+    """Return points, weights and names of all measures and then of all documents; of measures alone, at least two."""
     points: list[Any] = []
     weights: list[Any] = []
     labels: list[str] = []
@@ -269,9 +275,9 @@ def gathered(
             labels.append(f"{name}[{len(points) - before}]")
             points.append(own[0])
             weights.append(own[1])
-        n, least = len(points) - before, 2 if documents is None else 1
-        if n < least:
-            raise ValueError(f"{name} must be at least {least}, but there {'is' if n == 1 else 'are'} {n}")
+        n, fewest = len(points) - before, least or (2 if documents is None else 1)
+        if n < fewest:
+            raise ValueError(f"{name} must be at least {fewest}, but there {'is' if n == 1 else 'are'} {n}")
     return points, weights, labels
 
 

@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robust_ot import _core
+from robust_ot._interchange import in_kind
 
 #: Number of metric entries in the notebook's table.
 _SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient of a distance in its four arguments.
+
+    Attributes
+    ----------
+    X, Y : ndarray of shape (m, d) and (n, d)
+        In the points.
+    a, b : ndarray of shape (m,) and (n,)
+        In the weights: potentials, centered so that the sum of the weights does not change. With entropy, a point without
+        weight has −∞, and NaN in a debiased distance.
+    """
+
+    X: NDArray[np.float64]
+    Y: NDArray[np.float64]
+    a: NDArray[np.float64]
+    b: NDArray[np.float64]
 
 
 class Solution:
@@ -30,14 +52,17 @@ class Solution:
            [0. , 0.5]])
     """
 
-    __slots__ = ("_core", "metric_name")
+    __slots__ = ("_core", "feature_names", "metric_name")
 
     metric_name: str
     """The name of the metric set."""
+    feature_names: list[str] | None
+    """The column names of X, if it was a data frame, or else of Y."""
 
-    def __init__(self, core: _core.Solution, metric_name: str) -> None:
+    def __init__(self, core: _core.Solution, metric_name: str, feature_names: Sequence[str] | None = None) -> None:
         self._core = core
         self.metric_name = metric_name
+        self.feature_names = None if feature_names is None else list(feature_names)
 
     @property
     def value(self) -> float:
@@ -131,7 +156,7 @@ class Solution:
 
     @property
     def potentials(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Dual variables of the last plain transport problem."""
+        """Dual variables of the plain transport problem that gave the best lower bound."""
         return self._core.potentials
 
     @property
@@ -152,11 +177,57 @@ class Solution:
         rows, columns, masses = self._core.sparse()
         return coo_array((masses, (rows, columns)), shape=self.shape)
 
+    def gradient(self) -> Gradient:
+        r"""Return the gradient of the distance in points and weights.
+
+        By the envelope theorem, at the plan γ, its worst metric M and the potentials f,
+
+        .. math:: \nabla_{x_i} W = 2 \sum_j \gamma_{ij} M (x_i - y_j), \qquad
+                  \frac{\partial W}{\partial a_i} = f_i - \langle a, f \rangle .
+
+        It is that of W where plan and metric are unique (for weights, where the centered potentials are), and off by some √gap
+        of its size. With ``scale``, the divisors of the features are held fixed; with ``debias``, the metric is.
+
+        Examples
+        --------
+        >>> import robust_ot
+        >>> robust_ot.distance([[0.0, 0.0]], [[3.0, 4.0]], metric="w2").gradient().X
+        array([[-6., -8.]])
+        """
+        return Gradient(*self._core.gradient())
+
+    def transport(self, X_new: Any = None) -> Any:
+        r"""Map points as the plan does.
+
+        Parameters
+        ----------
+        X_new : array-like of shape (k, d), optional
+            Points; by default, those of X.
+
+        Returns
+        -------
+        array of shape (k, d)
+            Their images, an array of the kind of ``X_new``. A point of X moves to the mean of its targets,
+            :math:`T(x_i) = \sum_j \gamma_{ij} y_j / a_i`. With entropy, any other point moves by the same rule, with the
+            potentials of the plan; without, as the nearest point of X does.
+
+        Examples
+        --------
+        >>> import robust_ot
+        >>> solution = robust_ot.distance([[0.0], [4.0]], [[1.0], [2.0], [7.0], [9.0]], metric="w2")
+        >>> solution.transport()
+        array([[1.5],
+               [8. ]])
+        >>> solution.transport([[0.5]])
+        array([[2.]])
+        """
+        return in_kind(X_new, self._core.transport(X_new))
+
     def __float__(self) -> float:
         return self.value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Solution, (self._core, self.metric_name))
+        return (Solution, (self._core, self.metric_name, self.feature_names))
 
     def __repr__(self) -> str:
         return (
@@ -178,8 +249,10 @@ class Solution:
             ("points", f"{self.shape[0]} and {self.shape[1]} in {len(self.groups)} dimensions"),
             ("status", f"{self.status} after {self.oracle_calls} oracle calls"),
         ]
+        named = self.feature_names if what == "feature" else None
         for a, b in pairs:
-            name = f"{what} {a}" if a == b else f"{what} {a} with {b}"
+            first, second = (f"{what} {a}", str(b)) if named is None else (named[a], named[b])
+            name = first if a == b else f"{first} with {second}"
             rows.append((f"weight of {name}", f"{metric[a, b]:.4f}"))
         cells = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in rows)
         return f"<table>{cells}</table>"

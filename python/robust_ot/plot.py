@@ -25,7 +25,7 @@ def metric_heatmap(metric: Solution | ArrayLike, names: Sequence[str] | None = N
     metric : Solution or array-like of shape (r, r)
         A distance, or its metric.
     names : sequence of str, optional
-        Names of the features or groups.
+        Names of the features or groups; by default, those of the data frames behind a distance.
     ax : matplotlib Axes, optional
         Where to draw.
 
@@ -34,6 +34,8 @@ def metric_heatmap(metric: Solution | ArrayLike, names: Sequence[str] | None = N
     Axes
         The axes drawn into.
     """
+    if names is None and isinstance(metric, Solution) and len(metric.metric) == len(metric.groups):
+        names = metric.feature_names
     matrix = metric.metric if isinstance(metric, Solution) else np.asarray(metric, dtype=np.float64)
     ax = _axes(ax)
     largest = float(np.abs(matrix).max()) or 1.0

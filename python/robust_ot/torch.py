@@ -1,4 +1,4 @@
-"""The robust loss for torch networks."""
+"""Robust transport for torch: distances between clouds with gradients, and the loss for networks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ except ImportError as error:
 from robust_ot import _core
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._targets import Targets
+from robust_ot._torch_distance import Bounded, RobustDistance, distance
 from robust_ot._vectors import to_length_one
 
-__all__ = ["Explanation", "RobustOTLoss"]
+__all__ = ["Bounded", "Explanation", "RobustDistance", "RobustOTLoss", "distance"]
 
 
 @dataclass(frozen=True)

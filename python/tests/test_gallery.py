@@ -15,6 +15,9 @@ NEEDS = {
     "two_batches": ["sklearn", "pandas"],
     "fine_tune": ["torch"],
     "on_a_cluster": ["torch", "ray.train"],
+    "gradient_flow": ["torch"],
+    "color_transfer": ["sklearn"],
+    "barycenter_of_digits": ["sklearn"],
 }
 
 

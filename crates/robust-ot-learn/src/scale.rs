@@ -57,17 +57,35 @@ impl Scale {
     /// # Errors
     /// When the measures have different numbers of features, or scaled coordinates are too large.
     pub fn apply(self, measures: Vec<Measure>) -> Result<Vec<Measure>> {
-        let spread = match self {
-            Self::None => return Ok(measures),
-            Self::Std => standard_deviations,
-            Self::Robust => quartile_spreads,
-        };
-        check_dimensions(&measures)?;
-        let factors = spread(&measures).mapv(|spread| if spread > 0.0 { spread } else { 1.0 });
+        let Some(factors) = self.factors(&measures)? else { return Ok(measures) };
         let scaled = measures
             .iter()
             .map(|measure| Measure::new(measure.points() / &factors, measure.weights().clone()));
         scaled.collect()
+    }
+
+    /// What every feature is divided by: its spread over all measures, or 1 where it does not vary. None if nothing is scaled.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot::Measure;
+    /// use robust_ot_learn::Scale;
+    ///
+    /// let measure = Measure::uniform(array![[0.0, 5.0], [4.0, 5.0]])?;
+    /// assert_eq!(Scale::Std.factors(&[measure])?, Some(array![2.0, 1.0]));
+    /// # Ok::<(), robust_ot_learn::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the measures have different numbers of features.
+    pub fn factors(self, measures: &[Measure]) -> Result<Option<Array1<f64>>> {
+        let spread = match self {
+            Self::None => return Ok(None),
+            Self::Std => standard_deviations,
+            Self::Robust => quartile_spreads,
+        };
+        check_dimensions(measures)?;
+        Ok(Some(spread(measures).mapv(|spread| if spread > 0.0 { spread } else { 1.0 })))
     }
 }
 

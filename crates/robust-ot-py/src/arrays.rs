@@ -140,7 +140,10 @@ pub fn check_fits<T>(count: usize, name: &str) -> PyResult<()> {
 /// Converts a value to a numpy array of real numbers.
 fn as_numbers<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyUntypedArray>> {
     let py = value.py();
-    let array = py.import("numpy")?.call_method1("asarray", (value,)).map_err(|error| {
+    // What has DLPack alone, numpy would take for an object.
+    let exchanged = value.hasattr("__dlpack__")? && !value.hasattr("__array__")?;
+    let reader = if exchanged { "from_dlpack" } else { "asarray" };
+    let array = py.import("numpy")?.call_method1(reader, (value,)).map_err(|error| {
         PyValueError::new_err(format!("{name} must be an array of numbers, but numpy says: {error}"))
     })?;
     if value.hasattr("mask")?

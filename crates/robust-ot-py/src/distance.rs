@@ -14,6 +14,7 @@ use robust_ot_learn::{Memory, Scale, Uneven};
 use crate::arrays::{matrix, vector};
 use crate::device::{device_name, kernel_cache};
 use crate::error::from_library;
+use crate::gradient::on_cpu;
 use crate::metric::{MetricArguments, argument};
 use crate::solution::Solution;
 use crate::threads::{get_threads, run};
@@ -26,7 +27,9 @@ const ENTRY: usize = 12;
 const DEVICES: &str = "'auto', 'cpu', 'cuda' or 'cuda:N'";
 
 /// The arguments of every solve, as the tuple (entropy, solver, tol, `max_iter`, memory, device).
-fn settings(arguments: &Bound<'_, PyTuple>) -> PyResult<(f64, Settings, Option<usize>, DeviceChoice)> {
+pub(crate) fn settings(
+    arguments: &Bound<'_, PyTuple>,
+) -> PyResult<(f64, Settings, Option<usize>, DeviceChoice)> {
     let item = |at: usize| arguments.get_item(at);
     let entropy = argument(&item(0)?, "entropy", "a number that is not negative")?;
     let solver: String = argument(&item(1)?, "solver", "auto, classic, line-search or corrective")?;
@@ -55,11 +58,15 @@ fn memory(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
 }
 
 /// The memory for a problem of this size: no limit where it is small, else a share of the free memory.
-fn allowed(entries: usize, side_by_side: usize) -> usize {
+pub(crate) fn allowed(entries: usize, side_by_side: usize) -> usize {
     if entries.saturating_mul(ENTRY) <= SMALL { usize::MAX } else { Memory::share().0 / side_by_side }
 }
 
-fn measure(points: &Bound<'_, PyAny>, weights: &Bound<'_, PyAny>, names: (&str, &str)) -> PyResult<Measure> {
+pub(crate) fn measure(
+    points: &Bound<'_, PyAny>,
+    weights: &Bound<'_, PyAny>,
+    names: (&str, &str),
+) -> PyResult<Measure> {
     let points = matrix(points, names.0)?;
     if weights.is_none() {
         return Measure::uniform(points).map_err(|error| from_library(names.0, error));
@@ -74,14 +81,18 @@ fn measure(points: &Bound<'_, PyAny>, weights: &Bound<'_, PyAny>, names: (&str, 
 }
 
 /// Scales the features of all measures. Unscaled, returns the features whose spreads differ so much that one decides.
-fn scaled(
+pub(crate) fn scaled(
     measures: Vec<Measure>,
-    scale: &Bound<'_, PyAny>,
-) -> PyResult<robust_ot::Result<(Vec<Measure>, Option<Uneven>)>> {
+    scale: Scale,
+) -> robust_ot::Result<(Vec<Measure>, Option<Uneven>)> {
+    let uneven = if scale == Scale::None { Uneven::among(&measures)? } else { None };
+    Ok((scale.apply(measures)?, uneven))
+}
+
+/// A scale by its name.
+pub(crate) fn scale_of(scale: &Bound<'_, PyAny>) -> PyResult<Scale> {
     let scale: String = argument(scale, "scale", "'none', 'std' or 'robust'")?;
-    let scale: Scale = scale.parse().map_err(|error| from_library("", error))?;
-    let uneven = if scale == Scale::None { Uneven::among(&measures) } else { Ok(None) };
-    Ok(uneven.and_then(|uneven| Ok((scale.apply(measures)?, uneven))))
+    scale.parse().map_err(|error| from_library("", error))
 }
 
 /// The robust distance between two measures.
@@ -94,17 +105,30 @@ pub fn distance<'py>(
     metric: &Bound<'py, PyTuple>,
     solver: &Bound<'py, PyTuple>,
     scale: &Bound<'py, PyAny>,
+    debias: bool,
 ) -> PyResult<Solution> {
     let metric = MetricArguments::new(metric)?;
     let (entropy, mut settings, memory, device) = settings(solver)?;
     let set = metric.set()?;
     let sides = vec![measure(x, a, ("X", "a"))?, measure(y, b, ("Y", "b"))?];
-    let (sides, uneven) = scaled(sides, scale)?.map_err(|error| from_library("X, Y", error))?;
+    let scale = scale_of(scale)?;
+    let factors = scale.factors(&sides).map_err(|error| from_library("X, Y", error))?;
+    let (sides, uneven) = scaled(sides, scale).map_err(|error| from_library("X, Y", error))?;
     let (source, target) = (&sides[0], &sides[1]);
     let grouping = metric.grouping(source.dim())?;
     let shape = (source.len(), target.len());
     settings.memory = memory.unwrap_or_else(|| allowed(shape.0.saturating_mul(shape.1), 1));
     let work = Work::of_distance(shape.0, shape.1, source.dim());
+    let uneven = uneven.map(|found| (found.widest, found.narrowest, found.ratio));
+    if debias {
+        on_cpu(&device, "a debiased distance")?;
+        let solve = |interrupt: &Interrupt| {
+            let problem = Problem::grouped(source, target, set, &grouping)?.with_entropy(entropy)?;
+            problem.divergence(&settings, interrupt)
+        };
+        let found = run(x.py(), solve)?.map_err(|error| from_library("X, Y", error))?;
+        return Ok(Solution::debiased(found, shape, &grouping, factors, uneven));
+    }
     let solved = run(x.py(), |interrupt| {
         let device = device.open_for_plans(work, entropy, kernel_cache().as_deref())?;
         let solve = || {
@@ -119,8 +143,7 @@ pub fn distance<'py>(
     })?;
     let (solved, device) = solved.map_err(|error: robust_ot::Error| from_library("", error))?;
     let solved = solved.map_err(|error| from_library("X, Y", error))?;
-    let uneven = uneven.map(|found| (found.widest, found.narrowest, found.ratio));
-    Ok(Solution::new(solved, shape, &grouping, entropy > 0.0, device, uneven))
+    Ok(Solution::new(solved, shape, &grouping, (entropy > 0.0, factors), device, uneven))
 }
 
 /// Two features and the ratio of their spreads.
@@ -145,7 +168,7 @@ pub(crate) struct Among {
     pub(crate) grouping: Grouping,
     pub(crate) entropy: f64,
     pub(crate) settings: Settings,
-    device: DeviceChoice,
+    pub(crate) device: DeviceChoice,
 }
 
 impl Among {
@@ -181,7 +204,7 @@ impl Among {
     pub(crate) fn scale(&mut self, scale: &Bound<'_, PyAny>) -> PyResult<UnevenParts> {
         let dim = self.measures.first().map_or(0, Measure::dim);
         let place = self.measures.iter().position(|measure| measure.dim() != dim).unwrap_or(0);
-        let (measures, uneven) = scaled(std::mem::take(&mut self.measures), scale)?
+        let (measures, uneven) = scaled(std::mem::take(&mut self.measures), scale_of(scale)?)
             .map_err(|error| from_library(&format!("measures[0] and measures[{place}]"), error))?;
         self.measures = measures;
         Ok(uneven.map(|found| (found.widest, found.narrowest, found.ratio)))

@@ -1,6 +1,7 @@
 //! `robust_ot._core`: conversions between Python and the Rust library, and nothing else.
 
 mod arrays;
+mod barycenter;
 mod columns;
 mod command;
 mod compare;
@@ -11,6 +12,7 @@ mod distance;
 mod error;
 mod fit;
 mod fit_settings;
+mod gradient;
 mod learner;
 mod loss;
 mod metric;
@@ -35,6 +37,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use crate::barycenter::barycenter;
+    #[pymodule_export]
     use crate::columns::match_columns;
     #[pymodule_export]
     use crate::command::main;
@@ -48,6 +52,8 @@ mod _core {
     use crate::fit::fit;
     #[pymodule_export]
     use crate::fit_settings::{default_groups, training_schedule};
+    #[pymodule_export]
+    use crate::gradient::differentiate;
     #[pymodule_export]
     use crate::learner::Learner;
     #[pymodule_export]

@@ -6,10 +6,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use robust_ot::Grouping;
+use robust_ot::solve::Divergence;
 use robust_ot::transport::PlanEntry;
 
 use crate::arrays::{check_fits, matrix, vector};
+use crate::device::device_name;
 use crate::distance::UnevenParts;
+use crate::error::from_library;
+use crate::gradient::{Gradients, arrays};
 use crate::threads::run;
 
 /// The result of a solve; `robust_ot.Solution` presents it to users.
@@ -44,6 +48,8 @@ pub struct Solution {
     history: Vec<(usize, f64, f64)>,
     groups: Vec<usize>,
     entropic: bool,
+    /// What every feature was divided by, if anything; not kept in a pickle.
+    factors: Option<Array1<f64>>,
     device: String,
     /// Two features and the ratio of their spreads, if it is large; not kept in a pickle.
     #[pyo3(get)]
@@ -55,6 +61,8 @@ pub struct Solution {
 enum Plan {
     /// In the solution of the library, written out on request.
     Solved(Box<robust_ot::Solution>),
+    /// That of the robust distance behind a debiased one.
+    Debiased(Box<Divergence>),
     /// Written out, as restored from a pickle.
     Written(Vec<PlanEntry>),
 }
@@ -67,7 +75,7 @@ impl Solution {
         solved: robust_ot::Solution,
         shape: (usize, usize),
         grouping: &Grouping,
-        entropic: bool,
+        (entropic, factors): (bool, Option<Array1<f64>>),
         device: String,
         uneven: UnevenParts,
     ) -> Self {
@@ -93,24 +101,56 @@ impl Solution {
                 .collect(),
             groups: grouping.assignment().to_vec(),
             entropic,
+            factors,
             device,
             uneven,
             plan: Plan::Solved(Box::new(solved)),
         }
     }
 
-    fn entries(&self, py: Python<'_>) -> PyResult<Vec<PlanEntry>> {
-        match &self.plan {
-            Plan::Solved(solved) => {
-                if self.entropic {
-                    // The plan is first written out in full, and every entry carries mass.
-                    let whole = self.shape.0.saturating_mul(self.shape.1);
-                    check_fits::<PlanEntry>(whole.saturating_mul(2), "the plan")?;
-                }
-                run(py, |_| solved.plan())
-            }
-            Plan::Written(entries) => Ok(entries.clone()),
+    /// A debiased distance: bounds and status are its own, all else is that of the robust distance behind it.
+    pub fn debiased(
+        found: Divergence,
+        shape: (usize, usize),
+        grouping: &Grouping,
+        factors: Option<Array1<f64>>,
+        uneven: UnevenParts,
+    ) -> Self {
+        let cross = found.cross.clone();
+        Self {
+            value: found.value,
+            lower_bound: found.lower_bound,
+            gap: found.gap,
+            relative_gap: found.relative_gap,
+            offset: 0.0,
+            status: found.status.name().to_owned(),
+            plan: Plan::Debiased(Box::new(found)),
+            ..Self::new(cross, shape, grouping, (true, factors), device_name(None), uneven)
         }
+    }
+
+    /// The solution of the library.
+    fn solved(&self, what: &str) -> PyResult<&robust_ot::Solution> {
+        match &self.plan {
+            Plan::Solved(solved) => Ok(solved),
+            Plan::Debiased(found) => Ok(&found.cross),
+            Plan::Written(_) => Err(PyValueError::new_err(format!(
+                "{what} needs the points, which a pickled solution does not keep"
+            ))),
+        }
+    }
+
+    fn entries(&self, py: Python<'_>) -> PyResult<Vec<PlanEntry>> {
+        if let Plan::Written(entries) = &self.plan {
+            return Ok(entries.clone());
+        }
+        if self.entropic {
+            // The plan is first written out in full, and every entry carries mass.
+            let whole = self.shape.0.saturating_mul(self.shape.1);
+            check_fits::<PlanEntry>(whole.saturating_mul(2), "the plan")?;
+        }
+        let solved = self.solved("the plan")?;
+        run(py, |_| solved.plan())
     }
 }
 
@@ -151,6 +191,7 @@ impl Solution {
             history: item(6)?.extract()?,
             groups: item(7)?.extract()?,
             entropic: false,
+            factors: None,
             device: item(9)?.extract()?,
             uneven: None,
             plan: Plan::Written(
@@ -225,15 +266,54 @@ impl Solution {
     /// The plan, points × points.
     fn dense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         check_fits::<f64>(self.shape.0.saturating_mul(self.shape.1), "the plan")?;
-        let plan = match &self.plan {
-            Plan::Solved(solved) => run(py, |_| solved.dense_plan())?,
-            Plan::Written(entries) => {
-                let mut plan = Array2::zeros(self.shape);
-                entries.iter().for_each(|entry| plan[[entry.row, entry.column]] += entry.mass);
-                plan
-            }
+        let plan = if let Plan::Written(entries) = &self.plan {
+            let mut plan = Array2::zeros(self.shape);
+            entries.iter().for_each(|entry| plan[[entry.row, entry.column]] += entry.mass);
+            plan
+        } else {
+            let solved = self.solved("the plan")?;
+            run(py, |_| solved.dense_plan())?
         };
         Ok(plan.into_pyarray(py))
+    }
+
+    /// The gradient in X, Y, a and b.
+    fn gradient<'py>(&self, py: Python<'py>) -> PyResult<Gradients<'py>> {
+        let mut gradient = if let Plan::Debiased(found) = &self.plan {
+            run(py, |_| found.gradient())?
+        } else {
+            let solved = self.solved("gradient")?;
+            run(py, |_| solved.gradient())?
+        };
+        if let Some(factors) = &self.factors {
+            gradient.source_points /= factors;
+            gradient.target_points /= factors;
+        }
+        Ok(arrays(py, gradient))
+    }
+
+    /// Where the plan moves the source points or, if points are given, those.
+    #[pyo3(signature = (points=None))]
+    fn transport<'py>(
+        &self,
+        py: Python<'py>,
+        points: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let solved = self.solved("transport")?;
+        let moved = if let Some(points) = points {
+            let mut points = matrix(points, "X_new")?;
+            if let Some(factors) = self.factors.as_ref().filter(|factors| factors.len() == points.ncols()) {
+                points /= factors;
+            }
+            run(py, |_| solved.transport(&points))?.map_err(|error| from_library("X_new", error))?
+        } else {
+            run(py, |_| solved.images())?
+        };
+        let moved = match &self.factors {
+            Some(factors) => moved * factors,
+            None => moved,
+        };
+        Ok(moved.into_pyarray(py))
     }
 
     /// The plan as rows, columns and masses.

@@ -114,11 +114,12 @@ struct Count {
     unsolved: usize,
     corners: usize,
     compared: usize,
+    wrong: Vec<String>,
 }
 
 /// The given number of cases, over sets, groups, sizes and entropies.
 fn run(cases: u64) -> Count {
-    let mut count = Count { unsolved: 0, corners: 0, compared: 0 };
+    let mut count = Count { unsolved: 0, corners: 0, compared: 0, wrong: Vec::new() };
     for case in 0..cases {
         let mut rng = ChaCha8Rng::seed_from_u64(case);
         let (m, n, d) = (rng.random_range(3..9), rng.random_range(3..9), rng.random_range(2..7));
@@ -139,10 +140,10 @@ fn run(cases: u64) -> Count {
             match outcome {
                 Outcome::Equal => {}
                 Outcome::Corner => count.corners += 1,
-                Outcome::Wrong(what) => panic!(
+                Outcome::Wrong(what) => count.wrong.push(format!(
                     "case {case}, {set:?}, {m} × {n} × {d}, {groups} groups, entropy {entropy}, gap {:e}: {what}",
                     solution.relative_gap
-                ),
+                )),
             }
         }
     }
@@ -151,7 +152,8 @@ fn run(cases: u64) -> Count {
 
 #[test]
 fn gradients_are_the_slopes_of_the_value() {
-    let Count { unsolved, corners, compared } = run(66);
+    let Count { unsolved, corners, compared, wrong } = run(66);
+    assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(
         unsolved <= 6 && corners * 20 <= compared,
         "{unsolved} unsolved, {corners} corners in {compared}"
@@ -162,11 +164,12 @@ fn gradients_are_the_slopes_of_the_value() {
 #[ignore = "a thousand cases"]
 fn gradients_are_the_slopes_of_the_value_in_a_thousand_cases() {
     // The bracket of some cases stays open: so many more make a thousand.
-    let Count { unsolved, corners, compared } = run(1100);
+    let Count { unsolved, corners, compared, wrong } = run(1100);
     println!(
         "{} cases, {compared} comparisons, {corners} at a corner; {unsolved} further cases unsolved",
         1100 - unsolved
     );
+    assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(unsolved <= 100 && corners * 20 <= compared);
 }
 
@@ -266,8 +269,7 @@ fn points_without_weight_have_no_force() {
         more.a[2] = 1e-6;
         let gained =
             solve(&more.problem(&MetricSet::P { k: 1 }, &Grouping::none(3), 0.0)).value - solution.value;
-        let mass = place.a.sum();
-        assert!((gained / 1e-6 * mass - slope).abs() < 1e-4 * slope.abs().max(1.0), "{gained} {slope}");
+        assert!((gained / 1e-6 - slope).abs() < 1e-4 * slope.abs().max(1.0), "{gained} {slope}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use robust_ot::device::EntropicOracle;
-use robust_ot::solve::{SolveOptions, Storage};
+use robust_ot::solve::{Divergence, SolveOptions, Storage};
 use robust_ot::{Grouping, Settings, Solution, Status};
 use robust_ot_cuda::{Device, Streamed, Work};
 use robust_ot_learn::data::{Matching, write_table};
@@ -51,6 +51,10 @@ pub struct Distance {
     target_weights: Option<PathBuf>,
     #[command(flatten)]
     metric: MetricOptions,
+    /// Print the Sinkhorn divergence, W(source, target) − ½ W(source, source) − ½ W(target, target) under one common metric, the
+    /// worst one of W(source, target); needs --entropy
+    #[arg(long, conflicts_with_all = ["run", "device"], help_heading = "Metric")]
+    debias: bool,
     #[command(flatten)]
     solver: SolverOptions,
     #[command(flatten)]
@@ -102,7 +106,7 @@ impl Distance {
         let grouping = metric.grouping(source.measure.dim())?;
         self.solver.check_groups(grouping.groups())?;
         let work = Work::of_distance(source.measure.len(), target.measure.len(), source.measure.dim());
-        let device = self.device.open_for_plans(work, metric.entropy())?;
+        let device = if self.debias { None } else { self.device.open_for_plans(work, metric.entropy())? };
         let start = Instant::now();
         let problem = metric
             .problem(&source.measure, &target.measure, &grouping)
@@ -113,7 +117,11 @@ impl Distance {
             SolveOptions { interrupt: Some(&interrupt()), device: oracle, ..SolveOptions::default() };
         let (m, n, dim) = (source.measure.len(), target.measure.len(), source.measure.dim());
         let waiting = waiting_for(format!("solving {m} × {n} points in {dim} dimensions"));
-        let solved = problem.solve_with(&settings, options);
+        let solved = if self.debias {
+            problem.divergence(&settings, &interrupt()).map(debiased)
+        } else {
+            problem.solve_with(&settings, options)
+        };
         waiting.finish_and_clear();
         let solution = solved.map_err(|e| Failure::about(&pair, &e))?;
         let seconds = start.elapsed().as_secs_f64();
@@ -140,6 +148,7 @@ impl Distance {
             grouping,
             seconds,
             explanation,
+            debiased: self.debias,
         };
         if let Some(folder) = &self.run {
             clear_run(folder)?;
@@ -171,6 +180,7 @@ struct Outcome<'a> {
     grouping: Grouping,
     seconds: f64,
     explanation: Option<Explanation>,
+    debiased: bool,
 }
 
 impl Outcome<'_> {
@@ -182,6 +192,9 @@ impl Outcome<'_> {
         object.insert("excess_lower_bound".into(), json!(solution.excess_lower_bound()));
         object.insert("offset".into(), json!(solution.offset));
         object.insert("value".into(), json!(solution.value));
+        if self.debiased {
+            object.insert("debiased".into(), json!(true));
+        }
         object.insert("lower_bound".into(), json!(solution.lower_bound));
         object.insert("gap".into(), json!(solution.gap));
         object.insert("relative_gap".into(), json!(solution.relative_gap));
@@ -241,7 +254,10 @@ impl Outcome<'_> {
         let (seconds, explanation) = (self.seconds, &self.explanation);
         let Solution { relative_gap, status, oracle_calls, .. } = solution;
         let (value, lower_bound) = (readable(solution.value), readable(solution.lower_bound));
-        if solution.offset == 0.0 {
+        if self.debiased {
+            writeln!(out, "divergence {value}")?;
+            writeln!(out, "certified  {lower_bound} ≤ S ≤ {value}, relative gap {relative_gap:.1e}")?;
+        } else if solution.offset == 0.0 {
             writeln!(out, "distance   {value}")?;
             writeln!(out, "certified  {lower_bound} ≤ W ≤ {value}, relative gap {relative_gap:.1e}")?;
         } else {
@@ -282,6 +298,15 @@ impl Outcome<'_> {
         explanation.map_or(Ok(()), |explanation| explanation.print(&mut out))?;
         Ok(())
     }
+}
+
+/// The robust distance behind a divergence, with the bounds of the divergence.
+fn debiased(found: Divergence) -> Solution {
+    let mut solution = found.cross.clone();
+    (solution.value, solution.lower_bound, solution.gap) = (found.value, found.lower_bound, found.gap);
+    solution.relative_gap = found.relative_gap;
+    (solution.offset, solution.status) = (0.0, found.status);
+    solution
 }
 
 fn warn(solution: &Solution) -> Result<(), Failure> {

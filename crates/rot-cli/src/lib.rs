@@ -5,6 +5,7 @@
 #[macro_use]
 mod say;
 
+mod barycenter;
 mod checkpoints;
 mod class_samples;
 mod clouds;
@@ -77,6 +78,8 @@ enum Command {
     Pairwise(pairwise::Pairwise),
     /// The nearest point clouds or texts of each one, without most of the distances
     Nearest(nearest::Nearest),
+    /// The points with the least mean distance to some point clouds
+    Barycenter(barycenter::Barycenter),
     Train(Box<train::Train>),
     Predict(predict::Predict),
     Evaluate(evaluate::Evaluate),
@@ -94,7 +97,7 @@ enum Command {
 
 /// The commands as `rot --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Compute", &["distance", "compare", "pairwise", "nearest"]),
+    ("Compute", &["distance", "compare", "pairwise", "nearest", "barycenter"]),
     ("Learn", &["train", "predict", "evaluate", "extend"]),
     ("Show", &["demo", "inspect", "verify", "report"]),
     ("Paper", &["reproduce"]),
@@ -129,6 +132,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Compare(command) => command.run(&line),
         Command::Pairwise(command) => command.run(),
         Command::Nearest(command) => command.run(),
+        Command::Barycenter(command) => command.run(),
         Command::Train(command) => command.run(&line),
         Command::Predict(command) => command.run(),
         Command::Evaluate(command) => command.run(),

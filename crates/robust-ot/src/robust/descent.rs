@@ -147,6 +147,11 @@ impl<'a> Descent<'a> {
         Ok(())
     }
 
+    /// Whether a dual value for the current metric gives a better lower bound.
+    pub(super) fn raises_lower(&self, dual: f64) -> bool {
+        dual - self.penalty > self.bounds.lower
+    }
+
     /// The most that the next oracle call can change.
     pub(crate) fn outlook(&self) -> f64 {
         self.model.outlook(self.bounds.gap(), self.promise)

@@ -45,7 +45,9 @@ pub struct Divergence {
     pub lower_bound: f64,
     /// `value` − `lower_bound`.
     pub gap: f64,
-    /// How the worst of the four solves ended.
+    /// gap / ⟨V, M⟩ of the robust distance.
+    pub relative_gap: f64,
+    /// Converged if the relative gap is within the tolerance, or all four solves have; otherwise how the first of the others ended.
     pub status: Status,
     /// The robust distance, whose worst metric is that of all terms.
     pub cross: Solution,
@@ -86,10 +88,15 @@ impl Problem {
         let lower_bound = (of_both.lower_bound - 0.5 * (of_source.value + of_target.value)).max(0.0);
         // If rounding makes the bounds cross, the overlap counts as the gap.
         let lower_bound = lower_bound.min(2.0 * value - lower_bound);
+        let gap = value - lower_bound;
+        let relative_gap = if gap == 0.0 { 0.0 } else { gap / cross.transport_cost.max(f64::MIN_POSITIVE) };
         let statuses = [cross.status].into_iter().chain(terms.iter().map(|term| term.status));
-        let status =
-            statuses.into_iter().find(|status| *status != Status::Converged).unwrap_or(Status::Converged);
-        Ok(Divergence { value, lower_bound, gap: value - lower_bound, status, cross, terms, root })
+        let open = statuses.into_iter().find(|status| *status != Status::Converged);
+        let status = match open {
+            Some(status) if relative_gap > settings.tol_gap_rel => status,
+            _ => Status::Converged,
+        };
+        Ok(Divergence { value, lower_bound, gap, relative_gap, status, cross, terms, root })
     }
 
     /// The squared 2-Wasserstein problem between points as they are.
@@ -110,6 +117,7 @@ impl Problem {
             set: MetricSet::W2,
             entropy,
             coordinates: Arc::new(coordinates),
+            masses: (1.0, 1.0),
         }
     }
 }
@@ -152,11 +160,11 @@ impl Divergence {
             source_weights: centered(
                 &(&on_both.source_potential - &half(on_source)),
                 &problem.source_weights,
-            ),
+            ) / problem.masses.0,
             target_weights: centered(
                 &(&on_both.target_potential - &half(on_target)),
                 &problem.target_weights,
-            ),
+            ) / problem.masses.1,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ndarray::Array2;
+use ndarray::{Array1, Array2};
 
 use super::descent::{Descent, End};
 use super::exact_bracket::{largest_entropy, may_narrow, narrow};
@@ -74,6 +74,7 @@ fn descend(
         None => choose_oracle(problem, settings, device, &descent.metric, interrupt)?,
     };
     oracle.swap_buffers(workspace);
+    let mut potentials = (Array1::zeros(0), Array1::zeros(0));
     let corrects = matches!(settings.step_rule, StepRule::Auto | StepRule::Corrective);
     if threshold.is_some() {
         oracle.limit_pivots(FIRST_PIVOTS * (source_weights.len() + target_weights.len()));
@@ -84,6 +85,9 @@ fn descend(
         let near = if close { NEAR } else { 0 };
         let answer = oracle.call(maps, (source_weights, target_weights), &descent.metric, near, interrupt)?;
         oracle.limit_pivots(usize::MAX);
+        if descent.history.is_empty() || descent.raises_lower(answer.dual) {
+            potentials = (answer.source_potential, answer.target_potential);
+        }
         descent.take(answer.vertex, answer.near, answer.dual)?;
         oracle.sharpen(answer.own_gap, descent.outlook());
         let decided = threshold.is_some_and(|threshold| descent.bounds.decide(threshold));
@@ -112,8 +116,8 @@ fn descend(
                 storage,
                 metric,
                 moment,
-                source_potential: answer.source_potential,
-                target_potential: answer.target_potential,
+                source_potential: potentials.0,
+                target_potential: potentials.1,
                 history,
                 active,
                 problem: Arc::new(problem.clone()),

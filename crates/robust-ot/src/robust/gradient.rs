@@ -41,10 +41,11 @@ pub struct Gradient {
     pub source_points: Array2<f64>,
     /// One row per target point.
     pub target_points: Array2<f64>,
-    /// f − ⟨a, f⟩, the gradient of W as a function of weights that are scaled to sum to one. Without entropy, a point without
-    /// weight has the slope at which it would gain weight; with entropy that slope is −∞.
+    /// (f − ⟨a, f⟩) / mass, the gradient of W in the weights as they were given: they are scaled to sum to one, so that it does
+    /// not change their sum. Without entropy, a point without weight has the slope at which it would gain weight; with entropy
+    /// that slope is −∞.
     pub source_weights: Array1<f64>,
-    /// g − ⟨b, g⟩.
+    /// (g − ⟨b, g⟩) / mass.
     pub target_weights: Array1<f64>,
 }
 
@@ -80,8 +81,8 @@ impl Solution {
         Gradient {
             source_points: under_metric(of_source),
             target_points: under_metric(of_target),
-            source_weights: centered(&self.source_potential, &problem.source_weights),
-            target_weights: centered(&self.target_potential, &problem.target_weights),
+            source_weights: centered(&self.source_potential, &problem.source_weights) / problem.masses.0,
+            target_weights: centered(&self.target_potential, &problem.target_weights) / problem.masses.1,
         }
     }
 }

@@ -72,6 +72,8 @@ pub struct Problem {
     pub(super) set: MetricSet,
     pub(super) entropy: f64,
     pub(super) coordinates: Arc<Coordinates>,
+    /// The sums of both weights before they were scaled.
+    pub(super) masses: (f64, f64),
 }
 
 impl Problem {
@@ -97,8 +99,17 @@ impl Problem {
             None => (maps, set),
             Some(span) => (span.project(&maps, &source_weights, &target_weights), span.restrict(set)),
         };
+        let masses = (source.mass(), target.mass());
         let coordinates = Arc::new(Coordinates { center, grouping, span });
-        Ok(Self { maps: Arc::new(maps), source_weights, target_weights, set, entropy: 0.0, coordinates })
+        Ok(Self {
+            maps: Arc::new(maps),
+            source_weights,
+            target_weights,
+            set,
+            entropy: 0.0,
+            coordinates,
+            masses,
+        })
     }
 
     /// Adds λ_γ Σ γ ln γ to the objective; 0 gives exact plans.

@@ -82,10 +82,9 @@ pub struct Solution {
     pub metric: Array2<f64>,
     /// V_γ, r × r.
     pub moment: Array2<f64>,
-    /// Dual variables of the last plain transport problem, source side. That problem uses the metric before the last step.
-    /// With entropy, points without weight have −∞.
+    /// Dual variables of the plain transport problem that gave the best lower bound, source side. With entropy, points without weight have −∞.
     pub source_potential: Array1<f64>,
-    /// Dual variables of the last plain transport problem, target side.
+    /// Its dual variables, target side.
     pub target_potential: Array1<f64>,
     /// The bounds after every iteration.
     pub history: Vec<Step>,

@@ -5,6 +5,7 @@ mod dots;
 mod flows;
 mod heatmap;
 mod panels;
+mod scatter;
 
 use std::path::Path;
 use std::sync::Once;
@@ -19,6 +20,7 @@ pub use self::dots::{Dot, Dots};
 pub use self::flows::{Flow, Flows};
 pub use self::heatmap::{Heatmap, metric_heatmap};
 pub use self::panels::{Panel, Panels};
+pub use self::scatter::{Cloud, Scatter};
 use crate::failure::Failure;
 use crate::output::write_failure;
 
