@@ -112,7 +112,7 @@ fn a_distance_tells_its_bounds_its_metric_and_its_flows() {
     assert!(text.contains("From a to b") && text.contains(&value) && text.contains("row 1"), "{value}");
     // The words at the top are about the same numbers, and the machine is the last line.
     assert!(text.contains(&format!("is {value} under the metric that makes it largest")), "{text}");
-    assert!(text.contains("The bounds prove it to a relative error"), "{text}");
+    assert!(text.contains("Its bounds prove that it is accurate to"), "{text}");
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}"));
     assert!(at("class=\"summary\"") < at("<figure>") && at("class=\"command\"") < at("<dt>machine</dt>"));
     assert!(at("<dt>machine</dt>") > text.rfind("</table>").unwrap());

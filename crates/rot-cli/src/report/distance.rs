@@ -134,19 +134,22 @@ fn metric_in_words(entries: &[&Value]) -> String {
 
 /// How sure the number is, and what it does not say.
 fn certainty_in_words(run: &Value) -> String {
-    let gap = number(run, "relative_gap");
-    let sure = if run["status"] == "converged" {
-        format!("The bounds prove it to a relative error of {gap:.0e}.")
+    let [value, lower, gap] = ["value", "lower_bound", "relative_gap"].map(|key| number(run, key));
+    let sure = if run["status"] != "converged" {
+        let (status, lower, value) = (text(run, "status"), readable(lower), readable(value));
+        format!("The solve ended early ({status}): all that is proven is {lower} ≤ W ≤ {value}.")
+    } else if gap > 0.0 {
+        format!("Its bounds prove that it is accurate to {gap:.1e} of the cost.")
     } else {
-        let (lower, value) = (readable(number(run, "lower_bound")), readable(number(run, "value")));
-        format!(
-            "The solve ended early ({}): all that is proven is {lower} ≤ W ≤ {value}.",
-            text(run, "status")
-        )
+        "Its bounds are equal.".to_owned()
     };
-    format!(
-        "{sure} Two samples of one distribution are never at distance zero; rot compare tests whether a difference is real."
-    )
+    if value > 0.0 {
+        format!(
+            "{sure} Two samples of one distribution are never at distance zero; rot compare tests whether a difference is real."
+        )
+    } else {
+        sure
+    }
 }
 
 /// The entries of a list, the largest first.
