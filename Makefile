@@ -120,7 +120,7 @@ site: wheel
 
 # Redraws the pictures of docs/gallery; fine_tune needs torch.
 gallery: wheel
-	for script in python/gallery/*.py; do MPLBACKEND=Agg $(PYTHON) $$script docs/gallery/$$(basename $$script .py).png || exit 1; done
+	for script in python/gallery/*.py; do MPLBACKEND=Agg MATPLOTLIBRC=docs/matplotlibrc $(PYTHON) $$script docs/gallery/$$(basename $$script .py).png || exit 1; done
 
 # Records the public interface of the crates in crates/*/API.txt; CI compares it.
 api: docs-rust

@@ -32,7 +32,7 @@ def main(picture: str) -> None:
         strongest = min(1.0, 5 / np.sqrt(len(flows)))
         for i, j in flows:
             alpha = strongest * plan[i, j] / plan.max()
-            ax.plot(*np.stack([source[i], target[j]]).T, color="0.3", alpha=alpha, lw=0.7, zorder=1)
+            ax.plot(*np.stack([source[i], target[j]]).T, color="0.5", alpha=alpha, lw=0.7, zorder=1)
         ax.scatter(*source.T, s=16, zorder=2, label="source")
         ax.scatter(*target.T, s=16, marker="s", zorder=2, label="target")
         name = "exact" if reg == 0 else f"entropic, reg {reg}"

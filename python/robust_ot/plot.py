@@ -77,13 +77,16 @@ def plan(solution: Solution, X: ArrayLike, Y: ArrayLike, ax: Any = None, largest
     if source.shape[1] != 2:
         directions = _directions(solution, source.shape[1])
         source, target = source @ directions, target @ directions
+        # The sign of a direction is arbitrary: the target is to the right and above.
+        signs = np.where(target.mean(axis=0) < source.mean(axis=0), -1.0, 1.0)
+        source, target = signs * source, signs * target
         names = ("heaviest direction of the metric", "second direction")
     ax = _axes(ax)
     rows, columns, masses = solution._core.sparse()
     order = np.argsort(-masses)[:largest]
     lines = np.stack([source[rows[order]], target[columns[order]]], axis=1)
     weight = masses[order] / masses.max()
-    ax.add_collection(LineCollection(list(lines), colors="0.4", linewidths=0.3 + 1.2 * weight, alpha=0.5, zorder=1))
+    ax.add_collection(LineCollection(list(lines), colors="0.5", linewidths=0.3 + 1.2 * weight, alpha=0.5, zorder=1))
     ax.scatter(*source.T, s=14, label="source", zorder=2)
     ax.scatter(*target.T, s=14, marker="s", label="target", zorder=2)
     ax.set(xlabel=names[0], ylabel=names[1], title=f"plan, distance {solution.value:.4g}")

@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import robust_ot
@@ -20,6 +23,8 @@ def test_pictures_show_what_they_should(rng):
     assert [tick.get_text() for tick in ax.get_xticklabels()] == list("abcd")
     np.testing.assert_array_equal(ax.images[0].get_array(), found.metric)
     ax = plot.plan(found, X, Y)
+    source, target = (points.get_offsets() for points in ax.collections[1:])
+    assert (source.mean(axis=0) <= target.mean(axis=0)).all()
     assert len(ax.collections[0].get_paths()) == found.sparse_plan().nnz
     grouped = robust_ot.distance(X, Y, groups=2)
     assert plot.plan(grouped, X, Y, largest=5).get_legend() is not None
@@ -29,3 +34,12 @@ def test_pictures_show_what_they_should(rng):
     ax = plot.learning_curves(history)
     assert ax.lines[0].get_ydata().tolist() == [1.0, 0.5]
     assert plot.metric_heatmap(np.zeros((2, 2))).images
+
+
+@pytest.mark.parametrize(("name", "scale"), [("RdBu_r", "DIVERGING"), ("viridis", "SCALE")])
+def test_the_command_and_the_package_have_the_same_colors(name, scale):
+    text = (Path(__file__).parents[2] / "crates/rot-cli/src/picture/mod.rs").read_text()
+    (table,) = re.findall(rf"const {scale}: .+?=\s*\[(.+?)\];", text, re.DOTALL)
+    colors = np.array([[float(x) for x in color.split(",")] for color in re.findall(r"\((.+?)\)", table)])
+    expected = 255 * matplotlib.colormaps[name](np.linspace(0, 1, len(colors)))[:, :3]
+    np.testing.assert_allclose(colors, expected, atol=3)

@@ -53,8 +53,15 @@ fn a_model_tells_of_its_training_its_metric_and_its_mistakes() {
     let printed = s.out(&format!("train {DATA} {TEST} --validation 0.2 --groups 3 --run tags"));
     assert!(printed.contains("rot report tags"), "{printed}");
     let text = page(&s, "tags", &["loss", "validation", "metric"]);
-    for part in ["Learning curves", "The metric between predictions", "Confused labels", "60 of 60 test rows"]
-    {
+    let parts = [
+        "Learning curves",
+        "The metric between predictions",
+        "Confused labels",
+        "60 of 60 test rows",
+        "On 60 test rows its first label is right for",
+        "What it confuses most",
+    ];
+    for part in parts {
         assert!(text.contains(part), "{part}");
     }
     assert!(!text.contains("<b>cat"), "label names must be escaped");
@@ -103,6 +110,30 @@ fn a_distance_tells_its_bounds_its_metric_and_its_flows() {
     let text = page(&s, "moved", &["bounds", "metric"]);
     let value = format!("{:.6}", found["value"].as_f64().unwrap());
     assert!(text.contains("From a to b") && text.contains(&value) && text.contains("row 1"), "{value}");
+    // The words at the top are about the same numbers, and the machine is the last line.
+    assert!(text.contains(&format!("is {value} under the metric that makes it largest")), "{text}");
+    assert!(text.contains("Its bounds prove that it is accurate to"), "{text}");
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}"));
+    assert!(at("class=\"summary\"") < at("<figure>") && at("class=\"command\"") < at("<dt>machine</dt>"));
+    assert!(at("<dt>machine</dt>") > text.rfind("</table>").unwrap());
+}
+
+#[test]
+fn shares_of_the_cost_decrease_down_the_tables() {
+    let s = scratch();
+    s.out("distance a.csv b.csv --run moved");
+    let text = page(&s, "moved", &["bounds", "metric"]);
+    let tables: Vec<&str> = text.split("share of the cost").skip(1).collect();
+    assert_eq!(tables.len(), 2);
+    for table in tables {
+        let rows = table.split("</tbody>").next().unwrap();
+        let shares: Vec<f64> = rows
+            .split(" %</td>")
+            .map(|part| part.rsplit('>').next().unwrap())
+            .filter_map(|x| x.parse().ok())
+            .collect();
+        assert!(shares.len() > 1 && shares.is_sorted_by(|x, y| x >= y), "{shares:?}");
+    }
 }
 
 #[test]

@@ -113,18 +113,18 @@ impl Drawing for Curves<'_> {
         for tick in x.ticks() {
             let at = place((tick, y.low));
             area.draw(&PathElement::new(vec![at, (at.0, top)], fine))?;
-            let below = text(12).pos(Pos::new(HPos::Center, VPos::Top));
+            let below = text(14).pos(Pos::new(HPos::Center, VPos::Top));
             area.draw_text(&plain(tick), &below, (at.0, at.1 + 8))?;
         }
         for tick in y.ticks() {
             let at = place((x.low, tick));
             area.draw(&PathElement::new(vec![at, (left + width, at.1)], fine))?;
-            let beside = text(12).pos(Pos::new(HPos::Right, VPos::Center));
+            let beside = text(14).pos(Pos::new(HPos::Right, VPos::Center));
             area.draw_text(&plain(tick), &beside, (left - 8, at.1))?;
         }
-        let below = text(13).pos(Pos::new(HPos::Center, VPos::Center));
+        let below = text(15).pos(Pos::new(HPos::Center, VPos::Center));
         area.draw_text(self.x.name, &below, (left + width / 2, SIZE.1 - 16))?;
-        let turned = ("sans-serif", 13).into_font().transform(FontTransform::Rotate270);
+        let turned = ("sans-serif", 15).into_font().transform(FontTransform::Rotate270);
         let upwards = TextStyle::from(turned).color(&BLACK).pos(Pos::new(HPos::Center, VPos::Center));
         area.draw_text(self.y.name, &upwards, (18, top + height / 2))?;
         for (number, curve) in self.all.iter().enumerate() {
@@ -143,7 +143,7 @@ impl Drawing for Curves<'_> {
             area.draw(&PathElement::new(vec![at, (at.0 + 18, at.1)], paint.stroke_width(3)))?;
             area.draw_text(
                 &curve.name,
-                &text(12).pos(Pos::new(HPos::Left, VPos::Center)),
+                &text(14).pos(Pos::new(HPos::Left, VPos::Center)),
                 (at.0 + 24, at.1),
             )?;
         }

@@ -58,7 +58,7 @@ impl Drawing for Dots<'_> {
         let bottom = TOP + LINE * self.dots.len() as i32;
         let (ours, theirs) = (series_color(0), series_color(1));
         area.draw_text(self.title, &text(18), (16, 12))?;
-        let beside = text(12).pos(Pos::new(HPos::Left, VPos::Center));
+        let beside = text(14).pos(Pos::new(HPos::Left, VPos::Center));
         area.draw(&Circle::new((LEFT, 52), 5, ours.filled()))?;
         area.draw_text("ours, mean ± standard deviation", &beside, (LEFT + 12, 52))?;
         if self.dots.iter().any(|dot| dot.published.is_some()) {
@@ -72,12 +72,12 @@ impl Drawing for Dots<'_> {
                 vec![(at(x), TOP - 6), (at(x), bottom)],
                 GRID.mix(0.5).stroke_width(1),
             ))?;
-            let below = text(12).pos(Pos::new(HPos::Center, VPos::Top));
+            let below = text(14).pos(Pos::new(HPos::Center, VPos::Top));
             area.draw_text(&format!("{x:.1}"), &below, (at(x), bottom + 8))?;
         }
         for (line, dot) in self.dots.iter().enumerate() {
             let y = TOP + LINE * line as i32 + LINE / 2;
-            let name = text(13).pos(Pos::new(HPos::Right, VPos::Center));
+            let name = text(15).pos(Pos::new(HPos::Right, VPos::Center));
             area.draw_text(&shortened(&dot.name, LETTERS), &name, (LEFT - 12, y))?;
             let spread = vec![(at(dot.mean - dot.deviation), y), (at(dot.mean + dot.deviation), y)];
             area.draw(&PathElement::new(spread, ours.stroke_width(2)))?;

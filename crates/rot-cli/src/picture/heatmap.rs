@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Drawing, Drawn, color, short, shortened, text};
+use super::{Drawing, Drawn, color, short, shortened, signed_color, text};
 
 /// The largest matrix size whose cells show their values.
 const NUMBERED: usize = 14;
@@ -23,7 +23,8 @@ const DARK_INK: RGBColor = RGBColor(17, 17, 17);
 /// The color of numbers in dark cells.
 const LIGHT_INK: RGBColor = RGBColor(250, 250, 250);
 
-/// A matrix with labels of its rows and its columns; cells that are not finite are left plain.
+/// A matrix with labels of its rows and its columns; cells that are not finite are left plain. Negative entries make the color
+/// scale diverge from zero.
 pub struct Heatmap<'a> {
     pub matrix: &'a Array2<f64>,
     pub rows: &'a [String],
@@ -33,22 +34,22 @@ pub struct Heatmap<'a> {
     pub plain_diagonal: bool,
 }
 
+/// A metric: its color scale diverges from zero even if no entry is negative.
+pub struct MetricHeatmap<'a>(Heatmap<'a>);
+
 /// Draws a metric. A large one is drawn as means of blocks, as the title then states.
 pub fn metric_heatmap<T>(
     metric: &Array2<f64>,
     labels: &[String],
     title: &str,
-    draw: impl FnOnce(&Heatmap) -> T,
+    draw: impl FnOnce(&MetricHeatmap) -> T,
 ) -> T {
+    let all = |matrix: &Array2<f64>, labels: &[String], title: &str| {
+        draw(&MetricHeatmap(Heatmap { matrix, rows: labels, columns: labels, title, plain_diagonal: false }))
+    };
     let (n, block) = (metric.nrows(), metric.nrows().div_ceil(MOST_CELLS).max(1));
     if block == 1 {
-        return draw(&Heatmap {
-            matrix: metric,
-            rows: labels,
-            columns: labels,
-            title,
-            plain_diagonal: false,
-        });
+        return all(metric, labels, title);
     }
     let size = n.div_ceil(block);
     let range = |at: usize| at * block..((at + 1) * block).min(n);
@@ -58,8 +59,43 @@ pub fn metric_heatmap<T>(
     };
     let matrix = Array2::from_shape_fn((size, size), mean);
     let labels: Vec<String> = (0..size).map(|at| labels[at * block].clone()).collect();
-    let title = format!("{title}, means of {block} × {block} entries");
-    draw(&Heatmap { matrix: &matrix, rows: &labels, columns: &labels, title: &title, plain_diagonal: false })
+    all(&matrix, &labels, &format!("{title}, means of {block} × {block} entries"))
+}
+
+/// The range of values and their colors.
+#[derive(Clone, Copy)]
+struct Palette {
+    low: f64,
+    high: f64,
+    diverges: bool,
+}
+
+impl Palette {
+    /// The palette of some values; one that diverges has zero in its middle.
+    fn new(values: impl Iterator<Item = f64>, signed: bool) -> Self {
+        let (low, high) =
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+        let diverges = signed || low < 0.0;
+        let largest = low.abs().max(high.abs());
+        let (low, high) = if diverges { (-largest, largest) } else { (low, high) };
+        Self { low, high, diverges }
+    }
+
+    fn color(self, value: f64) -> RGBColor {
+        match (self.high > self.low, self.diverges) {
+            (true, true) => signed_color(value / self.high),
+            (true, false) => color((value - self.low) / (self.high - self.low)),
+            (false, true) => signed_color(0.0),
+            (false, false) => color(0.0),
+        }
+    }
+}
+
+/// The ink that is readable on a color.
+fn ink_on(paint: RGBColor) -> RGBColor {
+    let RGBColor(red, green, blue) = paint;
+    let light = 0.299 * f64::from(red) + 0.587 * f64::from(green) + 0.114 * f64::from(blue);
+    if light > 130.0 { DARK_INK } else { LIGHT_INK }
 }
 
 /// The positions of the parts, in pixels.
@@ -96,23 +132,45 @@ impl Drawing for Heatmap<'_> {
         (layout.width, layout.height)
     }
 
-    /// Draws the cells with their labels, their values if there is space, and the color scale.
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn<B> {
+        self.draw_in(Palette::new(self.values(), false), area)
+    }
+}
+
+impl Drawing for MetricHeatmap<'_> {
+    fn size(&self) -> (u32, u32) {
+        self.0.size()
+    }
+
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn<B> {
+        self.0.draw_in(Palette::new(self.0.values(), true), area)
+    }
+}
+
+impl Heatmap<'_> {
+    /// The values on the color scale.
+    fn values(&self) -> impl Iterator<Item = f64> {
+        let all = self.matrix.indexed_iter();
+        all.filter(|&((row, column), &value)| !self.is_plain(row, column, value)).map(|(_, &value)| value)
+    }
+
+    /// Whether a cell has no color.
+    fn is_plain(&self, row: usize, column: usize, value: f64) -> bool {
+        (self.plain_diagonal && row == column) || !value.is_finite()
+    }
+
+    /// Draws the cells with their labels, their values if there is space, and the color scale.
+    fn draw_in<B: DrawingBackend>(&self, palette: Palette, area: &DrawingArea<B, Shift>) -> Drawn<B> {
         let layout = Layout::new(self);
         area.draw_text(self.title, &text(18), (layout.left, 14))?;
         let (down, across) = (self.rows.len(), self.columns.len());
-        let (low, high) = self.range();
         for ((row, column), &value) in self.matrix.indexed_iter() {
             let (x, y) = layout.corner(row, column);
-            let part = if high > low { (value - low) / (high - low) } else { 0.0 };
-            let plain = (self.plain_diagonal && row == column) || !value.is_finite();
-            let (paint, ink) = match (plain, part > 0.6) {
-                (true, _) => (DIAGONAL, DARK_INK),
-                (false, true) => (color(part), DARK_INK),
-                (false, false) => (color(part), LIGHT_INK),
-            };
+            let plain = self.is_plain(row, column, value);
+            let paint = if plain { DIAGONAL } else { palette.color(value) };
             area.draw(&Rectangle::new([(x, y), (x + layout.cell, y + layout.cell)], paint.filled()))?;
             if down.max(across) <= NUMBERED && value.is_finite() {
+                let ink = ink_on(paint);
                 let style = text(layout.cell / 5 + 2).color(&ink).pos(Pos::new(HPos::Center, VPos::Center));
                 area.draw_text(&short(value), &style, (x + layout.cell / 2, y + layout.cell / 2))?;
             }
@@ -121,43 +179,81 @@ impl Drawing for Heatmap<'_> {
         let every = (12 / layout.cell.max(1)).max(1) as usize;
         for (i, label) in self.rows.iter().enumerate().step_by(every) {
             let (_, y) = layout.corner(i, 0);
-            let at_row = text(13).pos(Pos::new(HPos::Right, VPos::Center));
+            let at_row = text(15).pos(Pos::new(HPos::Right, VPos::Center));
             area.draw_text(&shortened(label, LETTERS), &at_row, (layout.left - 8, y + layout.cell / 2))?;
         }
         for (i, label) in self.columns.iter().enumerate().step_by(every) {
             let (x, below) = layout.corner(down, i);
-            let turned = ("sans-serif", 13).into_font().transform(FontTransform::Rotate90);
+            let turned = ("sans-serif", 15).into_font().transform(FontTransform::Rotate90);
             let at_column = TextStyle::from(turned).color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
             area.draw_text(&shortened(label, LETTERS), &at_column, (x + layout.cell / 2, below + 8))?;
         }
         let lengths = (across as i32 * layout.cell, down as i32 * layout.cell);
-        draw_scale(area, &layout, lengths, (low, high))
+        draw_scale(area, &layout, lengths, palette)
     }
 }
 
-impl Heatmap<'_> {
-    /// The smallest and the largest value on the color scale.
-    fn range(&self) -> (f64, f64) {
-        let shown =
-            self.matrix.indexed_iter().filter(|((row, column), _)| !self.plain_diagonal || row != column);
-        shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, &x)| (low.min(x), high.max(x)))
-    }
-}
-
-/// Draws the color scale, with values at its ends.
+/// Draws the color scale, with values at its ends, and zero in the middle if it diverges.
 fn draw_scale<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     layout: &Layout,
     (across, length): (i32, i32),
-    (low, high): (f64, f64),
+    palette: Palette,
 ) -> Drawn<B> {
     let left = layout.left + across + 20;
+    let Palette { low, high, diverges } = palette;
     for step in 0..length {
         let y = layout.top + length - 1 - step;
-        let shade = color(f64::from(step) / f64::from(length));
-        area.draw(&Rectangle::new([(left, y), (left + 14, y + 1)], shade.filled()))?;
+        let shade = palette.color(low + (high - low) * f64::from(step) / f64::from(length));
+        // Steps overlap, so that no seams show between them.
+        let below = (y + 2).min(layout.top + length);
+        area.draw(&Rectangle::new([(left, y), (left + 14, below)], shade.filled()))?;
     }
-    let beside = text(12).pos(Pos::new(HPos::Left, VPos::Center));
+    let beside = text(14).pos(Pos::new(HPos::Left, VPos::Center));
     area.draw_text(&short(high), &beside, (left + 20, layout.top + 4))?;
+    if diverges {
+        area.draw_text("0", &beside, (left + 20, layout.top + length / 2))?;
+    }
     area.draw_text(&short(low), &beside, (left + 20, layout.top + length - 6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_is_white_on_a_scale_that_diverges() {
+        let white = |paint: RGBColor| (paint.0, paint.1, paint.2) == (247, 247, 247);
+        for values in [[-3.0, 1.0], [-1.0, 3.0]] {
+            let palette = Palette::new(values.into_iter(), false);
+            assert!((palette.low + palette.high).abs() < 1e-12 && white(palette.color(0.0)));
+            let (cold, warm) = (palette.color(-3.0), palette.color(3.0));
+            assert!(cold.2 > cold.0 && warm.0 > warm.2);
+        }
+        // Without negative values the smallest is the dark end, unless they are signed all the same.
+        assert!(!Palette::new([0.0, 2.0].into_iter(), false).diverges);
+        assert!(white(Palette::new([0.0, 2.0].into_iter(), true).color(0.0)));
+        assert!(white(Palette::new([0.0].into_iter(), true).color(0.0)));
+    }
+
+    #[test]
+    fn numbers_are_readable_on_every_color() {
+        for step in -20..=20 {
+            for paint in [signed_color(f64::from(step) / 20.0), color(f64::from(step) / 20.0)] {
+                let contrast = contrast(paint, ink_on(paint));
+                assert!(contrast > 3.0, "{paint:?} {contrast}");
+            }
+        }
+    }
+
+    /// The contrast ratio of the Web Content Accessibility Guidelines.
+    fn contrast(one: RGBColor, other: RGBColor) -> f64 {
+        let linear = |part: u8| {
+            let x = f64::from(part) / 255.0;
+            if x <= 0.040_45 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
+        };
+        let light = |c: RGBColor| 0.2126 * linear(c.0) + 0.7152 * linear(c.1) + 0.0722 * linear(c.2) + 0.05;
+        let (x, y) = (light(one), light(other));
+        x.max(y) / x.min(y)
+    }
 }

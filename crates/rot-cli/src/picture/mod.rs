@@ -32,6 +32,20 @@ static REGISTER: Once = Once::new();
 /// The color scale, from dark for small values to light for large ones. Its even brightness is readable without color.
 const SCALE: [(f64, f64, f64); 5] =
     [(68.0, 1.0, 84.0), (59.0, 82.0, 139.0), (33.0, 145.0, 140.0), (94.0, 201.0, 98.0), (253.0, 231.0, 37.0)];
+/// The scale of signed numbers, from negative to positive, white at zero: RdBu of ColorBrewer, as in the plots of the Python package.
+const DIVERGING: [(f64, f64, f64); 11] = [
+    (5.0, 48.0, 97.0),
+    (33.0, 102.0, 172.0),
+    (67.0, 147.0, 195.0),
+    (146.0, 197.0, 222.0),
+    (209.0, 229.0, 240.0),
+    (247.0, 247.0, 247.0),
+    (253.0, 219.0, 199.0),
+    (244.0, 165.0, 130.0),
+    (214.0, 96.0, 77.0),
+    (178.0, 24.0, 43.0),
+    (103.0, 0.0, 31.0),
+];
 /// Colors of curves and dots, distinguishable for color-blind readers on white and on black (Okabe and Ito).
 const SERIES: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
@@ -116,9 +130,19 @@ pub fn text(size: i32) -> TextStyle<'static> {
 
 /// The color of a value between 0 and 1.
 pub fn color(part: f64) -> RGBColor {
-    let at = part.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
-    let lower = (at as usize).min(SCALE.len() - 2);
-    let (from, to, part) = (SCALE[lower], SCALE[lower + 1], at - lower as f64);
+    along(&SCALE, part)
+}
+
+/// The color of a signed value between −1 and 1.
+fn signed_color(part: f64) -> RGBColor {
+    along(&DIVERGING, (part + 1.0) / 2.0)
+}
+
+/// The color at a place between the first (0) and the last (1) of a scale.
+fn along(scale: &[(f64, f64, f64)], part: f64) -> RGBColor {
+    let at = part.clamp(0.0, 1.0) * (scale.len() - 1) as f64;
+    let lower = (at as usize).min(scale.len() - 2);
+    let (from, to, part) = (scale[lower], scale[lower + 1], at - lower as f64);
     let mix = |x: f64, y: f64| (x + (y - x) * part).round() as u8;
     RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }

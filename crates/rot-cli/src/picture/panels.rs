@@ -19,6 +19,9 @@ const LEFT: i32 = 16;
 /// The maximum number of characters of a title.
 const LETTERS: usize = 28;
 
+/// The maximum number of characters of a caption, whose letters are smaller.
+const CAPTION: usize = 40;
+
 /// Histograms of one or two samples in the same bins.
 pub struct Panel {
     pub title: String,
@@ -51,7 +54,7 @@ impl Drawing for Panels<'_> {
 
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn<B> {
         area.draw_text(self.title, &text(18), (LEFT, 8))?;
-        let beside = text(12).pos(Pos::new(HPos::Left, VPos::Center));
+        let beside = text(14).pos(Pos::new(HPos::Left, VPos::Center));
         let mut at = LEFT;
         for (number, name) in self.samples.iter().enumerate() {
             area.draw(&Rectangle::new([(at, 38), (at + 14, 50)], fill(number)))?;
@@ -77,8 +80,8 @@ fn fill(number: usize) -> ShapeStyle {
 
 impl Panel {
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, (left, top): (i32, i32)) -> Drawn<B> {
-        area.draw_text(&shortened(&self.title, LETTERS), &text(13), (left, top))?;
-        area.draw_text(&shortened(&self.caption, LETTERS + 4), &text(11), (left, top + 18))?;
+        area.draw_text(&shortened(&self.title, LETTERS), &text(15), (left, top))?;
+        area.draw_text(&shortened(&self.caption, CAPTION), &text(12), (left, top + 18))?;
         let base = top + 36 + BARS.1;
         let highest = self.samples.iter().flatten().copied().fold(f64::MIN_POSITIVE, f64::max);
         let (low, high) = self.range;
@@ -101,8 +104,8 @@ impl Panel {
             ))?;
         }
         area.draw(&PathElement::new(vec![(left, base), (left + BARS.0, base)], GRID.stroke_width(1)))?;
-        area.draw_text(&short(low), &text(11), (left, base + 5))?;
-        let at_right = text(11).pos(Pos::new(HPos::Right, VPos::Top));
+        area.draw_text(&short(low), &text(13), (left, base + 5))?;
+        let at_right = text(13).pos(Pos::new(HPos::Right, VPos::Top));
         area.draw_text(&short(high), &at_right, (left + BARS.0, base + 5))
     }
 }

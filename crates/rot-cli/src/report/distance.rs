@@ -8,53 +8,76 @@ use crate::failure::Failure;
 use crate::output::readable;
 use crate::picture::{Axis, Curve, Curves, metric_heatmap};
 
-/// Adds the bounds, the metric and the flows of a distance.
+/// The shares of the cost that the summary names: the largest, until they add up to this.
+const NAMED: f64 = 0.8;
+/// The most entries that the summary names.
+const MOST_NAMED: usize = 3;
+
+/// Adds what was found, the metric, the flows and the bounds of a distance.
 pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
-    let number = |key: &str| run[key].as_f64().unwrap_or(f64::NAN);
-    let text = |key: &str| run[key].as_str().unwrap_or("").to_owned();
     if let Some(key) =
-        ["value", "lower_bound", "transport_cost"].into_iter().find(|key| !number(key).is_finite())
+        ["value", "lower_bound", "transport_cost"].into_iter().find(|key| !number(run, key).is_finite())
     {
         return Err(Failure::Input(format!("run.json: {key} must be a number, but is {}", run[key])));
     }
-    page.section(&format!("From {} to {}", text("source"), text("target")));
-    let (value, lower) = (readable(number("value")), readable(number("lower_bound")));
-    let entropy = number("entropy");
-    // Runs of earlier versions have no excess.
-    let (excess, offset) = (number("excess"), number("offset"));
-    let shifted = excess.is_finite() && offset != 0.0;
-    let lower_excess = number("excess_lower_bound");
+    page.section(&format!("From {} to {}", text(run, "source"), text(run, "target")));
+    let entries = by_share(&run["explain"]["metric"], |entry| number(entry, "share").abs());
+    page.summary(&[distance_in_words(run), metric_in_words(&entries), certainty_in_words(run)]);
+    if let Some(found) = matrix(&run["metric_matrix"]) {
+        page.section("The worst metric");
+        metric_heatmap(&found, &words(&run["group_names"]), "Worst metric", |heatmap| {
+            page.picture(heatmap, "metric", "The metric under which source and target are farthest apart")
+        })?;
+        let row = |entry: &&Value| {
+            let (weight, share) = (number(entry, "weight"), number(entry, "share"));
+            vec![features(entry), format!("{weight:.4}"), percent(share)]
+        };
+        page.table(&["entry", "weight", "share of the cost"], &entries.iter().map(row).collect::<Vec<_>>());
+    }
+    page.section("Where most of the cost is spent");
+    let total = number(run, "transport_cost");
+    let spent = |flow: &Value| number(flow, "mass") * number(flow, "cost");
+    let row = |flow: &&Value| {
+        let (mass, cost) = (number(flow, "mass"), number(flow, "cost"));
+        let share = if total > 0.0 { percent(spent(flow) / total) } else { String::new() };
+        vec![text(flow, "from"), text(flow, "to"), share, format!("{mass:.5}"), format!("{cost:.4}")]
+    };
+    let rows: Vec<Vec<String>> = by_share(&run["explain"]["flows"], spent).iter().map(row).collect();
+    page.table(&["from", "to", "share of the cost", "mass", "cost"], &rows);
+    add_numbers(run, page)?;
+    page.provenance(run);
+    Ok(())
+}
+
+/// The numbers behind the summary, and how the bounds converged.
+fn add_numbers(run: &Value, page: &mut Page) -> Result<(), Failure> {
+    page.section("The numbers");
+    let (value, lower) = (readable(number(run, "value")), readable(number(run, "lower_bound")));
+    let entropy = number(run, "entropy");
+    let given = |condition: bool, text: String| if condition { text } else { String::new() };
+    let excess =
+        || [number(run, "excess"), number(run, "excess_lower_bound"), number(run, "offset")].map(readable);
+    let [excess, lower_excess, offset] = excess();
     page.facts(&[
-        (
-            "excess",
-            if shifted {
-                format!("{}, and at least {}", readable(excess), readable(lower_excess))
-            } else {
-                String::new()
-            },
-        ),
-        (
-            "distance",
-            if shifted { format!("{value}, with h(0) = {}", readable(offset)) } else { value.clone() },
-        ),
-        ("certified", format!("{lower} ≤ W ≤ {value}, relative gap {:.1e}", number("relative_gap"))),
+        ("excess", given(is_shifted(run), format!("{excess}, and at least {lower_excess}"))),
+        ("distance", if is_shifted(run) { format!("{value}, with h(0) = {offset}") } else { value.clone() }),
+        ("certified", format!("{lower} ≤ W ≤ {value}, relative gap {:.1e}", number(run, "relative_gap"))),
         (
             "entropy",
-            if entropy > 0.0 {
-                format!("{entropy}; the plan costs {} without it", readable(number("unregularized_value")))
-            } else {
-                String::new()
-            },
+            given(
+                entropy > 0.0,
+                format!(
+                    "{entropy}; the plan costs {} without it",
+                    readable(number(run, "unregularized_value"))
+                ),
+            ),
         ),
-        ("transport", format!("{} under the worst metric", readable(number("transport_cost")))),
-        ("metric", text("set")),
-        ("groups", if run["groups"] == run["dim"] { String::new() } else { run["groups"].to_string() }),
+        ("transport", format!("{} under the worst metric", readable(number(run, "transport_cost")))),
+        ("metric", text(run, "set")),
+        ("groups", given(run["groups"] != run["dim"], run["groups"].to_string())),
         ("points", format!("{} and {} in {} dimensions", run["n_source"], run["n_target"], run["dim"])),
-        ("status", format!("{} after {} oracle calls", text("status"), run["oracle_calls"])),
-        ("seconds", format!("{:.3}", number("seconds"))),
-        ("command", text("command")),
-        ("version", text("version")),
-        ("machine", text("machine")),
+        ("status", format!("{} after {} oracle calls", text(run, "status"), run["oracle_calls"])),
+        ("seconds", format!("{:.3}", number(run, "seconds"))),
     ]);
     let steps: Vec<Vec<f64>> = run["history"].as_array().into_iter().flatten().map(numbers).collect();
     if steps.len() > 1 {
@@ -71,34 +94,87 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         let y = Axis { name: "distance", logarithmic: false };
         page.picture(&Curves { title: "Bounds", x, y, all: &curves }, "bounds", "Convergence of the bounds")?;
     }
-    if let Some(found) = matrix(&run["metric_matrix"]) {
-        page.section("The worst metric");
-        metric_heatmap(&found, &words(&run["group_names"]), "Worst metric", |heatmap| {
-            page.picture(heatmap, "metric", "The metric under which source and target are farthest apart")
-        })?;
-        let row = |entry: &Value| {
-            let features = words(&entry["features"]);
-            let what = match &features[..] {
-                [a, b] if a == b => a.clone(),
-                _ => features.join(" with "),
-            };
-            let part = |key: &str| entry[key].as_f64().unwrap_or(f64::NAN);
-            vec![what, format!("{:.4}", part("weight")), format!("{:.1} %", 100.0 * part("share"))]
-        };
-        let rows: Vec<Vec<String>> =
-            run["explain"]["metric"].as_array().into_iter().flatten().map(row).collect();
-        page.table(&["entry", "weight", "share of the cost"], &rows);
-    }
-    page.section("Where most of the cost is spent");
-    let total = number("transport_cost");
-    let row = |flow: &Value| {
-        let part = |key: &str| flow[key].as_f64().unwrap_or(f64::NAN);
-        let (mass, cost) = (part("mass"), part("cost"));
-        let share = if total > 0.0 { format!("{:.1} %", 100.0 * mass * cost / total) } else { String::new() };
-        let name = |key: &str| flow[key].as_str().unwrap_or("").to_owned();
-        vec![name("from"), name("to"), format!("{mass:.5}"), format!("{cost:.4}"), share]
-    };
-    let rows: Vec<Vec<String>> = run["explain"]["flows"].as_array().into_iter().flatten().map(row).collect();
-    page.table(&["from", "to", "mass", "cost", "share of the cost"], &rows);
     Ok(())
+}
+
+/// Whether the penalty is not zero at h(0); runs of earlier versions do not tell.
+fn is_shifted(run: &Value) -> bool {
+    number(run, "excess").is_finite() && number(run, "offset") != 0.0
+}
+
+fn distance_in_words(run: &Value) -> String {
+    let (what, value) = if is_shifted(run) { ("excess", "excess") } else { ("distance", "value") };
+    let value = readable(number(run, value));
+    format!(
+        "The {what} between {} points and {} points is {value} under the metric that makes it largest.",
+        run["n_source"], run["n_target"]
+    )
+}
+
+/// The entries that most of the cost comes from.
+fn metric_in_words(entries: &[&Value]) -> String {
+    let mut named = Vec::new();
+    let mut sum = 0.0;
+    for entry in entries.iter().take(MOST_NAMED) {
+        let share = number(entry, "share");
+        if sum >= NAMED || share.is_nan() || share <= 0.0 {
+            break;
+        }
+        let opposite = number(entry, "weight") < 0.0;
+        let way = if opposite { ", which moved in opposite directions" } else { "" };
+        named.push(format!("{} ({}{way})", features(entry), percent(share)));
+        sum += share;
+    }
+    match named.split_last() {
+        None => String::new(),
+        Some((only, [])) => format!("Most of its cost comes from {only}."),
+        Some((last, others)) => format!("Most of its cost comes from {} and {last}.", others.join(", ")),
+    }
+}
+
+/// How sure the number is, and what it does not say.
+fn certainty_in_words(run: &Value) -> String {
+    let [value, lower, gap] = ["value", "lower_bound", "relative_gap"].map(|key| number(run, key));
+    let sure = if run["status"] != "converged" {
+        let (status, lower, value) = (text(run, "status"), readable(lower), readable(value));
+        format!("The solve ended early ({status}): all that is proven is {lower} ≤ W ≤ {value}.")
+    } else if gap > 0.0 {
+        format!("Its bounds prove that it is accurate to {gap:.1e} of the cost.")
+    } else {
+        "Its bounds are equal.".to_owned()
+    };
+    if value > 0.0 {
+        format!(
+            "{sure} Two samples of one distribution are never at distance zero; rot compare tests whether a difference is real."
+        )
+    } else {
+        sure
+    }
+}
+
+/// The entries of a list, the largest first.
+fn by_share(list: &Value, share: impl Fn(&Value) -> f64) -> Vec<&Value> {
+    let mut all: Vec<&Value> = list.as_array().into_iter().flatten().collect();
+    all.sort_by(|x, y| share(y).total_cmp(&share(x)));
+    all
+}
+
+fn features(entry: &Value) -> String {
+    let names = words(&entry["features"]);
+    match &names[..] {
+        [a, b] if a == b => a.clone(),
+        _ => names.join(" with "),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn number(of: &Value, key: &str) -> f64 {
+    of[key].as_f64().unwrap_or(f64::NAN)
+}
+
+fn text(of: &Value, key: &str) -> String {
+    of[key].as_str().unwrap_or("").to_owned()
 }

@@ -89,7 +89,7 @@ fn add_tables(
             ("seeds", format!("{:?} of --{}", table.seeds, experiment.varies)),
         ]);
         let header = table.header();
-        page.table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &table.cells());
+        page.whole_table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &table.cells());
         let title = format!("AUC, {}", table.title());
         let file = format!("{name}-{}-{}", table.data.name, table.protocol);
         page.picture(&Dots { title: &title, dots: &table.dots() }, &file, &title)?;
@@ -103,7 +103,7 @@ fn add_movies(name: &str, movies: &Movies, results: &Results, page: &mut Page) -
     page.facts(&provenance(results));
     for table in movies.tables(results) {
         page.heading(&table.method.name);
-        page.table(&table.header(), &table.cells());
+        page.whole_table(&table.header(), &table.cells());
         page.paragraph(&table.facts());
         let caption = format!("{}, each column divided by its maximum", table.method.name);
         page.picture(&table.heatmap(), &format!("{name}-{}", table.file_name()), &caption)?;
@@ -139,7 +139,7 @@ fn add_timing(name: &str, timing: &Timing, results: &Results, page: &mut Page) -
         )?;
         let rows: Vec<Vec<String>> =
             curves.iter().map(|curve| vec![curve.name.clone(), growth(curve, &chart.x)]).collect();
-        page.table(&["loss", "seconds per epoch"], &rows);
+        page.whole_table(&["loss", "seconds per epoch"], &rows);
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ const VIEW: &str = r#"<div class="view" id="view">
 <details class="flows"><summary>The flows as a list</summary><ul></ul></details>
 </div>"#;
 
-/// Adds the settings, scores, curves, metric, confusions and test rows of a model.
+/// Adds what was found, scores, test rows, confusions, metric, curves and settings of a model.
 pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
     let (about, labels) = (&run["about"], words(&run["labels"]));
     let text = |value: &Value| match value {
@@ -34,11 +34,40 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         other => other.to_string(),
     };
     page.section(&format!("Model with {} labels", labels.len()));
+    let scores = serde_json::from_value::<Scores>(about["scores"].clone()).ok();
+    page.summary(&[
+        format!(
+            "A linear model of {} labels, fitted to {} rows with {} features.",
+            labels.len(),
+            about["rows"],
+            run["features"]
+        ),
+        scores.as_ref().map_or_else(
+            || "No test rows were given, so nothing is known of how well it predicts.".to_owned(),
+            scores_in_words,
+        ),
+        confusion_in_words(&run["confused"], &labels),
+    ]);
+    add_scores(scores.as_ref(), page);
+    add_items(run, &labels, page);
+    add_confused(&run["confused"], &labels, page);
+    if let Some(found) = matrix(&run["metric"]) {
+        page.section("The metric between predictions and truths");
+        let set = text(&run["set"]);
+        page.paragraph(&format!(
+            "For each test row above, the worst metric of the set {set} between prediction and truth is computed; this is \
+             the mean. Large entries mark groups of vector features that distinguish predictions from truths."
+        ));
+        metric_heatmap(&found, &words(&run["groups"]), "Mean worst metric", |heatmap| {
+            page.picture(heatmap, "metric", "Mean worst metric between predictions and truths")
+        })?;
+    }
+    add_curves(run, page)?;
+    page.section("Settings");
     let training = &about["training"];
     let dropped = about["dropped_labels"].as_array().map_or(0, Vec::len);
     page.facts(&[
         ("loss", text(&run["loss"])),
-        ("rows, features, labels", format!("{}, {}, {}", about["rows"], run["features"], labels.len())),
         ("labels dropped", if dropped > 0 { dropped.to_string() } else { String::new() }),
         ("optimizer", text(&training["optimizer"])),
         ("learning rate", text(&training["learning_rate"])),
@@ -47,48 +76,55 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         ("seed", text(&training["seed"])),
         ("epochs", text(&about["epochs"])),
         ("weights from epoch", text(&about["best_epoch"])),
-        ("command", text(&run["command"])),
-        ("version", text(&run["version"])),
-        ("machine", text(&run["machine"])),
     ]);
-    add_scores(&about["scores"], page);
-    add_curves(run, page)?;
-    if let Some(found) = matrix(&run["metric"]) {
-        page.section("The metric between predictions and truths");
-        let set = text(&run["set"]);
-        page.paragraph(&format!(
-            "For each test row below, the worst metric of the set {set} between prediction and truth is computed; this is \
-             the mean. Large entries mark groups of vector features that distinguish predictions from truths."
-        ));
-        metric_heatmap(&found, &words(&run["groups"]), "Mean worst metric", |heatmap| {
-            page.picture(heatmap, "metric", "Mean worst metric between predictions and truths")
-        })?;
-    }
-    add_confused(&run["confused"], &labels, page);
-    if let Some(items) = run["items"].as_array() {
-        page.section("Where the mass would have to move");
-        page.paragraph(&format!(
-            "{} of {} test rows, evenly spaced; row numbers count the scored rows only. Predicted mass is on the left, true \
-             labels are on the right; green mass is where it should be.",
-            items.len(),
-            run["test_rows"]
-        ));
-        page.view("items", &json!({ "labels": labels, "items": items }), VIEW, SCRIPT);
-    }
+    page.provenance(run);
     Ok(())
 }
 
-fn add_scores(scores: &Value, page: &mut Page) {
-    let Ok(scores) = serde_json::from_value::<Scores>(scores.clone()) else {
-        page.paragraph("No test rows were given, so there are no scores.");
-        return;
-    };
-    let rows: Vec<Vec<String>> = score_lines(&scores)
+/// What the scores say, with the standard error of the accuracy.
+fn scores_in_words(scores: &Scores) -> String {
+    let (right, rows) = (scores.accuracy, scores.rows as f64);
+    let error = 196.0 * (right * (1.0 - right) / rows).sqrt();
+    let ranked = scores.auc.map_or_else(String::new, |auc| {
+        format!(
+            " A label ranks a row that has it above one that does not with a probability of {:.1} % (AUC, mean over labels).",
+            100.0 * auc
+        )
+    });
+    format!(
+        "On {} test rows its first label is right for {:.1} % (± {error:.1}, 95 % interval).{ranked}",
+        scores.rows,
+        100.0 * right
+    )
+}
+
+fn confusion_in_words(confused: &Value, labels: &[String]) -> String {
+    let Some(first) = confused.as_array().and_then(|pairs| pairs.first()) else { return String::new() };
+    let mass = 100.0 * first["mass"].as_f64().unwrap_or(f64::NAN);
+    let (from, to) = (label(&first["from"], labels), label(&first["to"], labels));
+    format!("What it confuses most: {mass:.1} % of all mass is on {from} and should be on {to}.")
+}
+
+fn add_items(run: &Value, labels: &[String], page: &mut Page) {
+    let Some(items) = run["items"].as_array() else { return };
+    page.section("Where the mass would have to move");
+    page.paragraph(&format!(
+        "{} of {} test rows, evenly spaced; row numbers count the scored rows only. Predicted mass is on the left, true \
+         labels are on the right; green mass is where it should be. The first row shown is the mistake that costs most.",
+        items.len(),
+        run["test_rows"]
+    ));
+    page.view("items", &json!({ "labels": labels, "items": items }), VIEW, SCRIPT);
+}
+
+fn add_scores(scores: Option<&Scores>, page: &mut Page) {
+    let Some(scores) = scores else { return };
+    let rows: Vec<Vec<String>> = score_lines(scores)
         .into_iter()
         .filter_map(|(name, score)| Some(vec![name.to_owned(), format!("{:.4}", score?)]))
         .collect();
     page.table(&[&format!("{} test rows", scores.rows), "score"], &rows);
-    excluded(&scores).iter().for_each(|what| page.paragraph(&format!("{what}.")));
+    excluded(scores).iter().for_each(|what| page.paragraph(&format!("{what}.")));
 }
 
 fn add_curves(run: &Value, page: &mut Page) -> Result<(), Failure> {
@@ -120,21 +156,24 @@ fn add_confused(confused: &Value, labels: &[String], page: &mut Page) {
     let Some(pairs) = confused.as_array().filter(|pairs| !pairs.is_empty()) else { return };
     page.section("Confused labels");
     page.paragraph(
-        "Mass that has to move from one label to another, averaged over the test rows below, and the distance between the \
+        "Mass that has to move from one label to another, averaged over the test rows above, and the distance between the \
          two label vectors: 0 for identical and 1.41 for unrelated ones.",
     );
-    let name = |label: &Value| {
-        label.as_u64().and_then(|label| labels.get(usize::try_from(label).ok()?)).cloned().unwrap_or_default()
-    };
     let row = |pair: &Value| {
         let number = |key: &str| pair[key].as_f64().unwrap_or(f64::NAN);
         vec![
-            name(&pair["from"]),
-            name(&pair["to"]),
+            label(&pair["from"], labels),
+            label(&pair["to"], labels),
             format!("{:.4}", number("mass")),
             format!("{:.3}", number("distance")),
         ]
     };
     let rows: Vec<Vec<String>> = pairs.iter().map(row).collect();
     page.table(&["predicted", "true", "mass per row", "distance"], &rows);
+}
+
+/// The name of a label, by its number.
+fn label(number: &Value, labels: &[String]) -> String {
+    let at = number.as_u64().and_then(|number| usize::try_from(number).ok());
+    at.and_then(|at| labels.get(at)).cloned().unwrap_or_default()
 }

@@ -3,11 +3,19 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::failure::Failure;
 use crate::picture::{Drawing, save_both, svg};
 
 /// The style sheet of every page.
 const STYLE: &str = include_str!("style.css");
+/// The script of the buttons that copy a command.
+const COPY: &str = include_str!("copy.js");
+/// The rows of a table that are shown at first, if there are more than `FOLDED`.
+const SHOWN: usize = 8;
+/// The rows that a table has before its end is folded.
+const FOLDED: usize = 12;
 
 /// A page under construction.
 pub struct Page {
@@ -17,6 +25,8 @@ pub struct Page {
     /// Section titles, listed in the table of contents.
     sections: Vec<String>,
     scripts: Vec<&'static str>,
+    /// The number of folded tables.
+    folded: usize,
 }
 
 impl Page {
@@ -28,6 +38,7 @@ impl Page {
             body: String::new(),
             sections: Vec::new(),
             scripts: Vec::new(),
+            folded: 0,
         }
     }
 
@@ -53,6 +64,27 @@ impl Page {
         let _ = writeln!(self.body, "<p>{}</p>", escape(text));
     }
 
+    /// Adds what was found, in words.
+    pub fn summary(&mut self, sentences: &[String]) {
+        let all: Vec<&str> = sentences.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+        let _ = writeln!(self.body, "<p class=\"summary\">{}</p>", escape(&all.join(" ")));
+    }
+
+    /// Adds the command that a run repeats, what made it and where.
+    pub fn provenance(&mut self, run: &Value) {
+        self.section("This run");
+        let text = |key: &str| run[key].as_str().unwrap_or("");
+        if !text("command").is_empty() {
+            let _ = writeln!(
+                self.body,
+                "<p class=\"command\"><code>{}</code> <button type=\"button\" class=\"copy\">copy</button></p>",
+                escape(text("command"))
+            );
+            self.scripts.push(COPY);
+        }
+        self.facts(&[("version", text("version").to_owned()), ("machine", text("machine").to_owned())]);
+    }
+
     /// Adds a list of names and values, without empty values.
     pub fn facts(&mut self, facts: &[(&str, String)]) {
         self.body.push_str("<dl>\n");
@@ -62,16 +94,34 @@ impl Page {
         self.body.push_str("</dl>\n");
     }
 
-    /// Adds a table without its empty columns; `yes` and `no` in a column whose name begins with `within` are highlighted.
+    /// Adds a table without its empty columns; the end of a long one is folded.
     pub fn table(&mut self, header: &[&str], rows: &[Vec<String>]) {
+        if rows.len() > FOLDED {
+            let number = self.folded;
+            self.folded += 1;
+            let _ = writeln!(
+                self.body,
+                "<p class=\"unfold\"><input type=\"checkbox\" id=\"all{number}\"> <label for=\"all{number}\">show all {} rows</label></p>",
+                rows.len()
+            );
+        }
+        self.rows(header, rows, if rows.len() > FOLDED { SHOWN } else { rows.len() });
+    }
+
+    /// Adds a table with all its rows in view; `yes` and `no` in a column whose name begins with `within` are highlighted.
+    pub fn whole_table(&mut self, header: &[&str], rows: &[Vec<String>]) {
+        self.rows(header, rows, rows.len());
+    }
+
+    fn rows(&mut self, header: &[&str], rows: &[Vec<String>], shown: usize) {
         self.body.push_str("<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>");
         let filled = |at: usize| rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.is_empty()));
         for (_, name) in header.iter().enumerate().filter(|(at, _)| filled(*at)) {
             let _ = write!(self.body, "<th scope=\"col\">{}</th>", escape(name));
         }
         self.body.push_str("</tr></thead>\n<tbody>\n");
-        for row in rows {
-            self.body.push_str("<tr>");
+        for (line, row) in rows.iter().enumerate() {
+            self.body.push_str(if line < shown { "<tr>" } else { "<tr class=\"more\">" });
             for (at, cell) in row.iter().enumerate().filter(|(at, _)| filled(*at)) {
                 let text = escape(cell);
                 let _ = match (at, cell.as_str()) {
@@ -94,13 +144,15 @@ impl Page {
         // An HTML page must not contain the XML declaration before the <svg> element.
         let text = svg(drawing)?;
         let text = text.find("<svg").map_or(text.as_str(), |start| &text[start..]);
-        let text = text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{caption}\" "), 1);
+        let (width, _) = drawing.size();
+        let named = format!("<svg role=\"img\" aria-label=\"{caption}\" style=\"--width: {width}px\" ");
+        let text = text.replacen("<svg ", &named, 1);
         let _ = writeln!(self.body, "<figure>{text}<figcaption>{caption}</figcaption></figure>");
         Ok(())
     }
 
     /// Adds elements that a script fills with the given data.
-    pub fn view(&mut self, id: &str, data: &serde_json::Value, markup: &str, script: &'static str) {
+    pub fn view(&mut self, id: &str, data: &Value, markup: &str, script: &'static str) {
         // Text in the data must not end the script element.
         let data = data.to_string().replace('<', "\\u003c");
         let _ =
@@ -160,11 +212,27 @@ mod tests {
         let mut page = Page::new("A page", dir.path());
         let evil = "</script><img src=x onerror=\"alert('1')\">";
         page.section(evil);
-        page.table(&[evil, "within 0.05"], &[vec![evil.into(), "no".into()]]);
+        page.whole_table(&[evil, "within 0.05"], &[vec![evil.into(), "no".into()]]);
+        page.provenance(&json!({ "command": evil }));
         page.view("data", &json!({ "name": evil }), "<div></div>", "");
         let text = page.finish();
         assert!(!text.contains("<img"), "{text}");
         assert!(text.contains("\\u003c/script"));
         assert!(text.contains("<td class=\"no\">no</td>"));
+    }
+
+    #[test]
+    fn the_end_of_a_long_table_is_folded() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows =
+            |count: usize| -> Vec<Vec<String>> { (0..count).map(|row| vec![row.to_string()]).collect() };
+        let hidden = |count: usize| {
+            let mut page = Page::new("A page", dir.path());
+            page.table(&["row"], &rows(count));
+            let text = page.finish();
+            (text.matches("<tr class=\"more\">").count(), text.contains(&format!("show all {count} rows")))
+        };
+        assert_eq!(hidden(FOLDED), (0, false));
+        assert_eq!(hidden(FOLDED + 1), (FOLDED + 1 - SHOWN, true));
     }
 }

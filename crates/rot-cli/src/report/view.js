@@ -10,9 +10,9 @@
   const flows = view.querySelector(".flows ul");
   // Unicode isolates keep right-to-left names from reordering the numbers next to them.
   const name = (label) => `\u2068${data.labels[label]}\u2069`;
-  const short = (label) => {
+  const short = (label, most) => {
     const letters = [...data.labels[label]];
-    return letters.length > 26 ? `\u2068${letters.slice(0, 25).join("")}…\u2069` : name(label);
+    return letters.length > most ? `\u2068${letters.slice(0, most - 1).join("")}…\u2069` : name(label);
   };
   const right = (item) => item.truth.includes(item.best);
 
@@ -53,9 +53,11 @@
       for (const flow of item.flows) masses.set(flow[side], (masses.get(flow[side]) || 0) + flow[2]);
       return [...masses].sort((a, b) => b[1] - a[1]);
     };
-    const width = 720, scale = 260, gap = 6;
-    const [from, low] = stack(sum(0), 210, scale, gap);
-    const [to, high] = stack(sum(1), width - 226, scale, gap);
+    // As wide as there is room, so that the letters are as large as those of the page.
+    const width = Math.min(900, Math.max(320, svg.getBoundingClientRect().width || 720)), scale = 260, gap = 6;
+    const side = Math.min(210, 0.36 * width), letters = Math.floor(side / 8);
+    const [from, low] = stack(sum(0), side, scale, gap);
+    const [to, high] = stack(sum(1), width - side - 16, scale, gap);
     svg.setAttribute("viewBox", `0 0 ${width} ${Math.max(low, high, 60)}`);
     const parts = [];
     for (const [source, target, mass] of item.flows) {
@@ -76,7 +78,7 @@
     for (const [bars, anchor, shift, paint] of [[from, "end", -8, "#0072b2"], [to, "start", 24, "#009e73"]]) {
       for (const [label, bar] of bars) {
         parts.push(element("rect", { x: bar.x, y: bar.y, width: 16, height: bar.height, fill: paint }));
-        const text = element("text", { x: bar.x + shift, y: bar.y + Math.max(bar.height, 14) / 2 + 4, "text-anchor": anchor }, short(label));
+        const text = element("text", { x: bar.x + shift, y: bar.y + Math.max(bar.height, 14) / 2 + 4, "text-anchor": anchor }, short(label, letters - 6));
         text.append(element("tspan", { class: "share" }, ` ${bar.mass.toFixed(3)}`));
         parts.push(text);
       }
@@ -111,5 +113,13 @@
   view.querySelector(".on").addEventListener("click", () => step(1));
   select.addEventListener("change", show);
   wrong.addEventListener("change", fill);
+  addEventListener("resize", show);
   fill();
+  // The mistake that costs most comes first.
+  const mistakes = data.items.filter((item) => !right(item));
+  if (mistakes.length > 0) {
+    const worst = mistakes.reduce((one, other) => (other.cost > one.cost ? other : one));
+    select.value = String(data.items.indexOf(worst));
+    show();
+  }
 })();

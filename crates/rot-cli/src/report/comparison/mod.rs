@@ -32,12 +32,7 @@ pub fn add(run: &Value, page: &mut Page) -> Result<(), Failure> {
         let suffix = if all.len() > 1 { format!("-{}", number + 1) } else { String::new() };
         sections::add_one(&before, found, &suffix, page)?;
     }
-    page.section("This run");
-    page.facts(&[
-        ("command", text(&run["command"])),
-        ("version", text(&run["version"])),
-        ("machine", text(&run["machine"])),
-    ]);
+    page.provenance(run);
     Ok(())
 }
 

@@ -35,13 +35,13 @@ fn add_verdict(before: &str, found: &Value, page: &mut Page) {
     let after = text(&found["after"]);
     page.section(&format!("From {} to {}", stem(before), stem(&after)));
     let p = p_text(&found["p_value"]);
-    page.paragraph(&if found["differs"] == true {
+    page.summary(&[if found["differs"] == true {
         format!("The tables differ, p = {p}: {}", summary(found))
     } else {
         format!(
             "No difference found, p = {p}. A difference that is small, or of a kind that the statistics do not see, may exist."
         )
-    });
+    }]);
     if let Some(note) = by_themselves(found) {
         page.paragraph(&note);
     }
