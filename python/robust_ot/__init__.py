@@ -26,6 +26,7 @@ from robust_ot._compare import compare
 from robust_ot._comparison import Comparison
 from robust_ot._core import __version__, get_threads, set_threads
 from robust_ot._distance import Distances, distance, pairwise
+from robust_ot._explanation import Explanation
 from robust_ot._loss import loss_gradient
 from robust_ot._neighbors import Neighbors, nearest
 from robust_ot._pot_entropic import sinkhorn, sinkhorn2
@@ -44,6 +45,7 @@ __all__ = [
     "ConvergenceWarning",
     "Distances",
     "DriftDetector",
+    "Explanation",
     "Gradient",
     "Neighbors",
     "RobustOTClassifier",

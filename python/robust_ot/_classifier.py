@@ -14,7 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robust_ot import _core
-from robust_ot._labels import Labels, unit_vectors, with_labels
+from robust_ot._columns import in_order
+from robust_ot._labels import Labels, complete, unit_vectors, with_labels
 
 #: Parameters that the core takes as they are.
 _KEYWORDS = (
@@ -78,6 +79,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     label_vectors : array-like of shape (L, d), mapping, path, optional
         The geometry of the labels: one row per label in the order of ``classes_``, a mapping from name to vector, or a file
         of word vectors. One-hot vectors by default.
+    missing : {'error', 'zero', 'drop'}
+        What :meth:`fit` does about labels without a vector: refuse and list them, give them the zero vector, or leave them
+        and the rows that have no other label out.
     mix_ce, mix_ot : float, optional
         Weights of cross-entropy and of transport; by default 1 and 5 with ``mix``, 0 and 1 with the name of a metric set.
     k, rho, lam, prior
@@ -173,6 +177,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         for :meth:`predict` to include it, chosen by F1 on training rows.
     n_features_in_ : int
         Number of features.
+    feature_names_in_ : ndarray of shape (d,)
+        Their names, if the rows of :meth:`fit` were a data frame; :meth:`save` keeps them. Columns of later data frames are
+        matched by name: another order is matched with a warning, and names that differ are an error.
 
     Examples
     --------
@@ -192,6 +199,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         loss: str = "auto",
         *,
         label_vectors: ArrayLike | Mapping[str, ArrayLike] | str | os.PathLike[str] | None = None,
+        missing: str = "error",
         mix_ce: float | None = None,
         mix_ot: float | None = None,
         k: int = 1,
@@ -234,6 +242,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     ) -> None:
         self.loss = loss
         self.label_vectors = label_vectors
+        self.missing = missing
         self.mix_ce = mix_ce
         self.mix_ot = mix_ot
         self.k = k
@@ -305,13 +314,13 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             return distributed.fit(self, X, y, progress=self.verbose)
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32))
-        labels = Labels.learn(y, names)
+        vectors, labels = complete(self.label_vectors, Labels.learn(y, names), self.missing)
         X, targets = with_labels(X, labels.targets(y))
         model, history, notes = _core.fit(
             _rows(X),
             targets,
             labels.names,
-            unit_vectors(self.label_vectors, labels.names),
+            vectors,
             self._keywords(),
             self._on_epoch(),
             self._on_candidate(),
@@ -346,12 +355,18 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             This estimator.
         """
         first = not hasattr(self, "_model")
+        X = X if first else self._ordered(X)
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32), reset=first)
         if first and classes is None and getattr(y, "ndim", 1) == 1:
             raise ValueError("classes must be given in the first call of partial_fit, but is None")
-        labels = Labels.learn(y, names, classes) if first else self._labels
-        labels.check(classes)
+        if first:
+            vectors, labels = complete(self.label_vectors, Labels.learn(y, names, classes), self.missing)
+        else:
+            labels = self._labels
+            labels.check(classes)
+            # Labels without a vector have been dealt with.
+            vectors = self._model.label_vectors if self.missing != "error" else unit_vectors(self.label_vectors, labels.names)
         X, targets = with_labels(X, labels.targets(y))
         rows, keywords = _rows(X), self._keywords()
         if not first:
@@ -372,7 +387,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
                 rows,
                 targets,
                 labels.names,
-                unit_vectors(self.label_vectors, labels.names),
+                vectors,
                 keywords,
                 labels.kind,
                 state,
@@ -499,7 +514,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             The file, ``.safetensors`` by convention.
         """
         check_is_fitted(self)
-        self._model.save(os.fspath(path))
+        names = getattr(self, "feature_names_in_", None)
+        self._model.with_feature_names(None if names is None else list(names)).save(os.fspath(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RobustOTClassifier:
@@ -521,6 +537,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         labels = Labels.named(model.label_names, about["label_kind"], about["threshold"] is not None)
         estimator._take(labels, model, [], None)
         estimator.n_features_in_ = model.weights.shape[0]
+        if model.feature_names is not None:
+            estimator.feature_names_in_ = np.array(model.feature_names, dtype=object)
         estimator.n_iter_ = about["epochs"]
         return estimator
 
@@ -585,8 +603,11 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.threshold_ = model.threshold
         self.tried_ = model.about.get("tried", [])
 
+    def _ordered(self, X: Any) -> Any:
+        return in_order(X, getattr(self, "feature_names_in_", None))
+
     def _checked(self, X: Any) -> Any:
-        return _rows(validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False))
+        return _rows(validate_data(self, self._ordered(X), accept_sparse="csr", dtype=(np.float64, np.float32), reset=False))
 
 
 def _rows(X: Any) -> Any:

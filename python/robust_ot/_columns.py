@@ -20,6 +20,14 @@ def column_names(table: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
+def row_names(table: Any) -> list[str] | None:
+    """Return the row names of a data frame; None for arrays, and for rows that are only numbered."""
+    index = getattr(table, "index", None)
+    if index is None or callable(index) or list(index) == list(range(len(index))):
+        return None
+    return [str(name) for name in index]
+
+
 def matched(tables: Sequence[Any], labels: Sequence[str]) -> list[Any]:
     """Return the tables with their columns in the order of the first data frame; warn where that changes an order."""
     names = [column_names(table) for table in tables]
@@ -32,6 +40,16 @@ def matched(tables: Sequence[Any], labels: Sequence[str]) -> list[Any]:
         message = f"columns are matched by name; their order differs in {which}"
         warnings.warn(message, UserWarning, stacklevel=3)
     return [table if order is None else np.asarray(table)[:, order] for table, order in zip(tables, orders, strict=True)]
+
+
+def in_order(table: Any, known: Sequence[str] | None) -> Any:
+    """Return a data frame with its columns in the order of the known names; warn where that changes their order."""
+    names = column_names(table)
+    if known is None or names is None or names == list(known):
+        return table
+    _core.match_columns(["the classifier", "X"], [list(known), names])
+    warnings.warn("columns are matched by name; their order differs in X", UserWarning, stacklevel=4)
+    return table[list(known)]
 
 
 def warn_uneven(uneven: tuple[int, int, float] | None, names: Sequence[str] | None) -> None:

@@ -52,7 +52,15 @@ def set_threads(threads: int | None = None) -> None: ...
 def get_threads() -> int: ...
 def main(arguments: Sequence[str]) -> int: ...
 def distance(
-    x: Any, y: Any, a: Any, b: Any, metric: tuple[Any, ...], solver: tuple[Any, ...], scale: Any, debias: bool
+    x: Any,
+    y: Any,
+    a: Any,
+    b: Any,
+    metric: tuple[Any, ...],
+    solver: tuple[Any, ...],
+    scale: Any,
+    debias: bool,
+    told: Callable[[], None] | None = None,
 ) -> Solution: ...
 def differentiate(
     sources: Sequence[tuple[Any, Any]],
@@ -78,6 +86,7 @@ def pairwise(
     metric: tuple[Any, ...],
     solver: tuple[Any, ...],
     scale: Any | None = None,
+    told: Callable[[int], None] | None = None,
 ) -> tuple[_Vector, _Vector, _Vector, NDArray[np.bool_], dict[int, Exception], tuple[int, int, float] | None, float]: ...
 def nearest(
     points: Sequence[Any],
@@ -117,6 +126,14 @@ def default_groups(metric: str, features: int) -> int | None: ...
 
 @final
 class Solution:
+    def group_names(self, features: Sequence[str] | None) -> list[str]: ...
+    def explain(
+        self,
+        most: int,
+        features: Sequence[str] | None,
+        sources: Sequence[str] | None,
+        targets: Sequence[str] | None,
+    ) -> dict[str, Any]: ...
     def __new__(cls, parts: tuple[Any, ...]) -> Solution: ...
     @property
     def value(self) -> float: ...
@@ -195,6 +212,9 @@ class Model:
     def bias(self) -> NDArray[np.float32] | None: ...
     @property
     def label_names(self) -> list[str]: ...
+    @property
+    def feature_names(self) -> list[str] | None: ...
+    def with_feature_names(self, names: Sequence[str] | None) -> Model: ...
     @property
     def label_vectors(self) -> _Matrix | None: ...
     @property

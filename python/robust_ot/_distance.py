@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from robust_ot import _core
-from robust_ot._columns import column_names, matched, warn_uneven
+from robust_ot._columns import column_names, matched, row_names, warn_uneven
+from robust_ot._distances import Distances
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
+from robust_ot._progress import Progress
 from robust_ot._solution import Solution
 from robust_ot._warning import warn_unconverged
 
 Solver = Literal["auto", "classic", "line-search", "corrective"]
 Scale = Literal["none", "std", "robust"]
 MeasureLike = ArrayLike | tuple[ArrayLike, ArrayLike]
+Measures = Sequence[MeasureLike] | Mapping[Any, MeasureLike]
 
 
 def distance(
@@ -42,6 +44,7 @@ def distance(
     max_iter: int = 1000,
     memory: int | str | None = None,
     device: str = "auto",
+    progress: bool = False,
 ) -> Solution:
     r"""Compute the robust distance between two measures.
 
@@ -95,6 +98,8 @@ def distance(
     device : {'auto', 'cpu', 'cuda', 'cuda:N'}
         Where to compute. ``auto`` uses a GPU if one is available, the entropy is positive and the work is worth it; ``cuda``
         uses a GPU or fails. Exact plans are computed on the CPU.
+    progress : bool
+        Whether to show on standard error for how long it has been solving, with tqdm if it is installed.
 
     Returns
     -------
@@ -123,61 +128,23 @@ def distance(
     array([0., 0., 1., 0.])
     """
     names = column_names(X) or column_names(Y)
+    rows = (row_names(X), row_names(Y))
     X, Y = matched([X, Y], ["X", "Y"])
-    found = _core.distance(
-        X,
-        Y,
-        a,
-        b,
-        metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
-        (entropy, solver, tol, max_iter, memory, device),
-        scale,
-        debias,
-    )
+    set_arguments = metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed)
+    solver_arguments = (entropy, solver, tol, max_iter, memory, device)
+    with Progress("distance", None, progress) as told:
+        watch = (lambda: told.step(1)) if progress else None
+        found = _core.distance(X, Y, a, b, set_arguments, solver_arguments, scale, debias, watch)
     warn_uneven(found.uneven, names)
     if found.status != "converged":
         gap = found.relative_gap
         warn_unconverged(f"distance ended as {found.status}, with a relative gap of {gap:.1e} instead of {tol:.1e}", gap)
-    return Solution(found, metric, names)
-
-
-@dataclass(frozen=True)
-class Distances:
-    """All distances among some measures, or from some to others; ``np.asarray`` returns the matrix.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (n, n) or (n, m)
-        Upper bounds, the distances.
-    lower_bounds : ndarray of the same shape
-        Lower bounds.
-    relative_gap : float
-        The widest relative gap of any pair.
-    unfinished : int
-        Number of pairs that did not converge.
-    offset : float
-        h(0), the value between equal clouds; not zero for ``features`` and ``ds``.
-    """
-
-    matrix: NDArray[np.float64]
-    lower_bounds: NDArray[np.float64]
-    relative_gap: float
-    unfinished: int
-    offset: float
-
-    @property
-    def excess(self) -> NDArray[np.float64]:
-        """``matrix`` − h(0): zero between equal clouds without entropy, and comparable across problems."""
-        return self.matrix - self.offset
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the matrix."""
-        return np.array(self.matrix, dtype=dtype)
+    return Solution(found, metric, names, rows)
 
 
 def pairwise(
-    measures: Sequence[MeasureLike],
-    documents: Sequence[MeasureLike] | None = None,
+    measures: Measures,
+    documents: Measures | None = None,
     *,
     metric: Metric = "p",
     k: int = 1,
@@ -194,6 +161,7 @@ def pairwise(
     max_iter: int = 1000,
     memory: int | str | None = None,
     device: str = "auto",
+    progress: bool = False,
 ) -> Distances:
     """Compute all robust distances among many measures, or from some to others, in parallel.
 
@@ -202,12 +170,15 @@ def pairwise(
 
     Parameters
     ----------
-    measures : sequence of array-like or of (points, weights)
-        Points, one per row, with uniform weights or their own. Columns of data frames are matched by name.
-    documents : sequence of array-like or of (points, weights), optional
+    measures : sequence or mapping of array-like or of (points, weights)
+        Points, one per row, with uniform weights or their own; the keys of a mapping are their names. Columns of data frames
+        are matched by name.
+    documents : sequence or mapping of array-like or of (points, weights), optional
         Compare with these instead of with each other: the matrix has a row per measure and a column per document.
     metric, k, rho, lam, prior, groups, grouping, seed, scale, entropy, solver, tol, max_iter, memory, device
         As for :func:`distance`; features are scaled by their spread over all measures pooled, each with the same weight.
+    progress : bool
+        Whether to show on standard error how many pairs are solved, with tqdm if it is installed.
 
     Returns
     -------
@@ -232,16 +203,15 @@ def pairwise(
     points, weights, labels = gathered(measures, documents)
     n, names = len(points), first_names(points)
     points = matched(points, labels)
-    rows = sum(label.startswith("measures") for label in labels)
+    rows = sum(label.startswith("measures[") for label in labels)
     pairs = [(i, j) for i in range(rows) for j in (range(i, n) if documents is None else range(rows, n))]
-    values, lower, gaps, converged, errors, uneven, offset = _core.pairwise(
-        points,
-        weights,
-        pairs,
-        metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
-        (entropy, solver, tol, max_iter, memory, device),
-        scale,
-    )
+    set_arguments = metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed)
+    solver_arguments = (entropy, solver, tol, max_iter, memory, device)
+    with Progress("pairwise", len(pairs), progress) as told:
+        watch = told.reach if progress else None
+        solved = _core.pairwise(points, weights, pairs, set_arguments, solver_arguments, scale, watch)
+        told.reach(len(pairs))
+    values, lower, gaps, converged, errors, uneven, offset = solved
     warn_uneven(uneven, names)
     for at, error in errors.items():
         i, j = pairs[at]
@@ -253,11 +223,20 @@ def pairwise(
         values, lower = values.reshape(rows, -1), lower.reshape(rows, -1)
     else:
         values, lower = _symmetric(n, pairs, values), _symmetric(n, pairs, lower)
-    return Distances(values, lower, widest, unfinished, offset)
+    return Distances(
+        values,
+        lower,
+        widest,
+        unfinished,
+        offset,
+        row_names=keys(measures),
+        column_names=keys(measures if documents is None else documents),
+        among=documents is None,
+    )
 
 
 def gathered(
-    measures: Sequence[MeasureLike], documents: Sequence[MeasureLike] | None, least: int | None = None
+    measures: Measures, documents: Measures | None, least: int | None = None
 ) -> tuple[list[Any], list[Any], list[str]]:
     """Return points, weights and names of all measures and then of all documents; of measures alone, at least two."""
     points: list[Any] = []
@@ -269,16 +248,21 @@ def gathered(
         if given is None or isinstance(given, str) or not isinstance(given, Iterable):
             raise ValueError(f"{name} must be a sequence of points, but is {given!r}")
         before = len(points)
-        for measure in given:
+        for place, measure in given.items() if isinstance(given, Mapping) else enumerate(given):
             # A tuple of two holds points and weights; anything else is points.
             own = measure if isinstance(measure, tuple) and len(measure) == 2 else (measure, None)
-            labels.append(f"{name}[{len(points) - before}]")
+            labels.append(f"{name}[{place!r}]")
             points.append(own[0])
             weights.append(own[1])
         n, fewest = len(points) - before, least or (2 if documents is None else 1)
         if n < fewest:
             raise ValueError(f"{name} must be at least {fewest}, but there {'is' if n == 1 else 'are'} {n}")
     return points, weights, labels
+
+
+def keys(measures: Measures | None) -> list[str] | None:
+    """Return the names of measures that are given as a mapping."""
+    return [str(name) for name in measures] if isinstance(measures, Mapping) else None
 
 
 def first_names(points: Sequence[Any]) -> list[str] | None:

@@ -26,6 +26,8 @@ class Labels:
     names: list[str]
     several: bool
     """Whether rows may have several labels."""
+    whole: NDArray[Any] | None = None
+    """All classes or columns of y, if some are left out because they have no vector."""
 
     @classmethod
     def learn(cls, y: Any, names: Any, classes: ArrayLike | None = None) -> Labels:
@@ -74,21 +76,27 @@ class Labels:
 
     def check(self, classes: ArrayLike | None) -> None:
         """Refuse classes that differ from those of the first call."""
-        if classes is not None and not self.several and not np.array_equal(np.unique(np.asarray(classes)), self.classes):
+        known = self.classes if self.whole is None else self.whole
+        if classes is not None and not self.several and not np.array_equal(np.unique(np.asarray(classes)), known):
             raise ValueError("classes must be those of the first call of partial_fit, but differ")
 
     def targets(self, y: Any) -> Targets:
         """Return the positions of the labels of every row."""
         if self.several:
+            if self.whole is not None:
+                y = y[:, np.flatnonzero(np.isin(self.whole, self.classes))]
             return as_targets(y, len(self.classes))
         y = column_or_1d(y)
         # Classes that were added later stand behind the others, in no order.
         order = np.argsort(self.classes, kind="stable")
         places = order[np.minimum(np.searchsorted(self.classes, y, sorter=order), len(order) - 1)]
-        unknown = self.classes[places] != y
+        known = self.classes[places] == y
+        unknown = ~known if self.whole is None else ~known & ~np.isin(y, self.whole)
         if unknown.any():
             raise ValueError(f"y must hold known classes, but one label is {y[unknown][0]}")
-        return as_targets(places)
+        if known.all():
+            return as_targets(places)
+        return np.concatenate([[0], np.cumsum(known)]).astype(np.int64), places[known].astype(np.int64)
 
 
 def labeled(X: Any, targets: Targets) -> tuple[Any, Targets, int]:
@@ -114,28 +122,61 @@ def with_labels(X: Any, targets: Targets) -> tuple[Any, Targets]:
 
 def unit_vectors(given: Any, names: list[str]) -> NDArray[np.float64] | None:
     """Return one unit vector per label, from an array, a mapping by name or a file; None if none are given."""
+    vectors, missing = found_vectors(given, names)
+    if missing:
+        refuse_missing(missing)
+    return vectors
+
+
+def refuse_missing(missing: list[str]) -> None:
+    """List labels without a vector."""
+    shown = ", ".join(missing[:20])
+    what = f"label_vectors must have a vector for every label, but {len(missing)} have none: {shown}"
+    raise ValueError(f"{what} (missing='zero' or 'drop' to continue without)")
+
+
+def found_vectors(given: Any, names: list[str]) -> tuple[NDArray[np.float64] | None, list[str]]:
+    """Return one unit vector per label, zero for labels without one, and these labels."""
     if given is None:
-        return None
-    missing: list[str] = []
+        return None, []
     if isinstance(given, (str, os.PathLike)):
-        vectors, missing = read_label_vectors(given, names)
+        vectors, _ = read_label_vectors(given, names)
     elif isinstance(given, Mapping):
         found = {str(name): vector for name, vector in given.items()}
-        missing = [name for name in names if name not in found]
-        vectors = _matrix([found[name] for name in names if name in found])
+        known = _matrix([found[name] for name in names if name in found])
+        if not len(known):
+            return np.zeros((len(names), 0)), names
+        vectors = np.zeros((len(names), *known.shape[1:]))
+        vectors[[name in found for name in names]] = known
     else:
         vectors = _matrix(given)
-    if not missing:
-        if vectors.ndim != 2 or len(vectors) != len(names):
-            raise ValueError(f"label_vectors must have one row per label, {len(names)}, but has shape {vectors.shape}")
-        if not np.isfinite(vectors).all():
-            row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-            raise ValueError(f"label_vectors must be finite, but that of {names[row]} is not")
-        missing = [name for name, present in zip(names, (vectors != 0).any(axis=1).tolist(), strict=True) if not present]
-    if missing:
-        shown = ", ".join(missing[:20])
-        raise ValueError(f"label_vectors must have a vector for every label, but {len(missing)} have none: {shown}")
-    return to_length_one(vectors)
+    if vectors.ndim != 2 or len(vectors) != len(names):
+        raise ValueError(f"label_vectors must have one row per label, {len(names)}, but has shape {vectors.shape}")
+    if not np.isfinite(vectors).all():
+        row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+        raise ValueError(f"label_vectors must be finite, but that of {names[row]} is not")
+    # A zero vector counts as missing.
+    missing = [name for name, present in zip(names, (vectors != 0).any(axis=1).tolist(), strict=True) if not present]
+    return to_length_one(vectors), missing
+
+
+def complete(given: Any, labels: Labels, missing: str) -> tuple[NDArray[np.float64] | None, Labels]:
+    """Return the vectors of labels, and the labels that remain after those without a vector are dealt with."""
+    if missing not in ("error", "zero", "drop"):
+        raise ValueError(f"missing must be 'error', 'zero' or 'drop', but is {missing!r}")
+    vectors, without = found_vectors(given, labels.names)
+    if vectors is None or not without:
+        return vectors, labels
+    if missing == "error" or len(without) > len(labels.names) - 2:
+        refuse_missing(without)
+    done = "have the zero vector" if missing == "zero" else "are left out"
+    message = f"{len(without)} of {len(labels.names)} labels have no vector and {done}: {', '.join(without[:20])}"
+    warnings.warn(message, UserWarning, stacklevel=3)
+    if missing == "zero":
+        return vectors, labels
+    kept = np.array([name not in without for name in labels.names])
+    names = [name for name in labels.names if name not in without]
+    return vectors[kept], Labels(labels.classes[kept], names, labels.several, labels.classes)
 
 
 def _matrix(vectors: Any) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from robust_ot import _core
 from robust_ot._columns import matched, warn_uneven
-from robust_ot._distance import MeasureLike, Scale, Solver, first_names, gathered
+from robust_ot._distance import Measures, Scale, Solver, first_names, gathered
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._warning import warn_unconverged
 
@@ -56,8 +55,8 @@ class Neighbors:
 
 
 def nearest(
-    measures: Sequence[MeasureLike],
-    documents: Sequence[MeasureLike] | None = None,
+    measures: Measures,
+    documents: Measures | None = None,
     top_k: int = 10,
     *,
     metric: Metric = "p",
@@ -82,9 +81,9 @@ def nearest(
 
     Parameters
     ----------
-    measures : sequence of array-like or of (points, weights)
+    measures : sequence or mapping of array-like or of (points, weights)
         As for :func:`pairwise`.
-    documents : sequence of array-like or of (points, weights), optional
+    documents : sequence or mapping of array-like or of (points, weights), optional
         Where to look for the neighbors; by default among the other measures.
     top_k : int
         Number of neighbors per measure.
@@ -113,7 +112,7 @@ def nearest(
     array([[0, 1]])
     """
     points, weights, labels = gathered(measures, documents)
-    rows, names = sum(label.startswith("measures") for label in labels), first_names(points)
+    rows, names = sum(label.startswith("measures[") for label in labels), first_names(points)
     first, most = (0, rows - 1) if documents is None else (rows, len(points) - rows)
     if not 1 <= top_k <= most:
         what = f"one less than the {rows} measures" if documents is None else f"the {most} documents"

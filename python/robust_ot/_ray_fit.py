@@ -19,7 +19,8 @@ from sklearn.utils.validation import validate_data
 from robust_ot import _core
 from robust_ot._classifier import METRIC_ROWS, RobustOTClassifier
 from robust_ot._labels import Labels, labeled, unit_vectors
-from robust_ot._ray_cluster import Progress, connect
+from robust_ot._progress import Progress
+from robust_ot._ray_cluster import connect
 from robust_ot._store import Store, fingerprint
 from robust_ot._targets import Targets
 
@@ -161,6 +162,8 @@ def fit(
         value = getattr(classifier, name)
         if value:
             raise ValueError(f"{name} must be None for data on Ray, where no rows are held out, but is {value}")
+    if classifier.missing != "error":
+        raise ValueError(f"missing must be 'error' for data on Ray, but is {classifier.missing!r}")
     if classifier.device not in ("auto", "cpu"):
         raise ValueError(f"device must be 'auto' or 'cpu' for data on Ray, but is {classifier.device!r}")
     if threads < 1:

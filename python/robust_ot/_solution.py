@@ -11,10 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_ot import _core
+from robust_ot._explanation import Explanation
 from robust_ot._interchange import in_kind
 
 #: Number of metric entries in the notebook's table.
 _SHOWN = 5
+#: Number of lines of each list in an explanation as text, as on the command line.
+_LINES = 8
+
+Names = Sequence[str] | None
 
 
 @dataclass(frozen=True)
@@ -52,17 +57,20 @@ class Solution:
            [0. , 0.5]])
     """
 
-    __slots__ = ("_core", "feature_names", "metric_name")
+    __slots__ = ("_core", "_rows", "feature_names", "metric_name")
 
     metric_name: str
     """The name of the metric set."""
     feature_names: list[str] | None
     """The column names of X, if it was a data frame, or else of Y."""
 
-    def __init__(self, core: _core.Solution, metric_name: str, feature_names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, core: _core.Solution, metric_name: str, feature_names: Names = None, row_names: tuple[Names, Names] = (None, None)
+    ) -> None:
         self._core = core
         self.metric_name = metric_name
         self.feature_names = None if feature_names is None else list(feature_names)
+        self._rows = row_names
 
     @property
     def value(self) -> float:
@@ -150,6 +158,11 @@ class Solution:
         return np.asarray(self._core.groups, dtype=np.intp)
 
     @property
+    def group_names(self) -> list[str]:
+        """Names for the rows of ``metric``: the features, or the groups with their first and last feature."""
+        return self._core.group_names(self.feature_names)
+
+    @property
     def feature_weights(self) -> NDArray[np.float64]:
         """The weight of every feature in the worst metric: the diagonal entry of its group."""
         return np.diag(self.metric)[self.groups]
@@ -167,6 +180,26 @@ class Solution:
     def plan(self) -> NDArray[np.float64]:
         """Return the transport plan, source × target points."""
         return self._core.dense()
+
+    def explain(self, largest: int = 20) -> Explanation:
+        """Rank the features and pairs of features by their weight in the worst metric, and the flows by their cost.
+
+        Parameters
+        ----------
+        largest : int
+            Maximum number of entries of each kind.
+
+        Returns
+        -------
+        Explanation
+            Print it, show it in a notebook, or take its lists or data frames.
+        """
+        if largest < 1:
+            raise ValueError(f"largest must be at least 1, but is {largest}")
+        sources, targets = self._rows
+        found = self._core.explain(largest, self.feature_names, sources, targets)
+        shown = found if largest <= _LINES else self._core.explain(_LINES, self.feature_names, sources, targets)
+        return Explanation(found, shown["text"])
 
     def sparse_plan(self) -> Any:
         """Return the transport plan as a :class:`scipy.sparse.coo_array`; exact plans have few entries."""
@@ -227,7 +260,7 @@ class Solution:
         return self.value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Solution, (self._core, self.metric_name, self.feature_names))
+        return (Solution, (self._core, self.metric_name, self.feature_names, self._rows))
 
     def __repr__(self) -> str:
         return (
@@ -240,7 +273,7 @@ class Solution:
         metric = self.metric
         order = np.argsort(-np.abs(np.triu(metric)), axis=None)[:_SHOWN]
         pairs = [divmod(int(place), len(metric)) for place in order]
-        what = "feature" if len(metric) == len(self.groups) else "group"
+        names = self.group_names
         rows = [("excess", f"{self.excess:.6g}, with h(0) = {self.offset:.6g}")] if self.offset else []
         rows += [
             ("distance", f"{self.value:.6g}"),
@@ -249,10 +282,8 @@ class Solution:
             ("points", f"{self.shape[0]} and {self.shape[1]} in {len(self.groups)} dimensions"),
             ("status", f"{self.status} after {self.oracle_calls} oracle calls"),
         ]
-        named = self.feature_names if what == "feature" else None
         for a, b in pairs:
-            first, second = (f"{what} {a}", str(b)) if named is None else (named[a], named[b])
-            name = first if a == b else f"{first} with {second}"
+            name = names[a] if a == b else f"{names[a]} with {names[b]}"
             rows.append((f"weight of {name}", f"{metric[a, b]:.4f}"))
         cells = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in rows)
         return f"<table>{cells}</table>"

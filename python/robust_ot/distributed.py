@@ -26,7 +26,8 @@ from robust_ot import _core
 from robust_ot._columns import matched
 from robust_ot._distance import Distances, MeasureLike, Solver
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
-from robust_ot._ray_cluster import Progress, connect
+from robust_ot._progress import Progress
+from robust_ot._ray_cluster import connect
 from robust_ot._ray_neighbors import PART, Summary, find_neighbors
 from robust_ot._ray_tasks import Checked, solve_tile
 from robust_ot._store import Store, fingerprint

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from robust_ot._distance import Distances
 from robust_ot._loss import loss_gradient
 from robust_ot._solution import Solution
 
-__all__ = ["learning_curves", "metric_heatmap", "plan", "simplex_contours"]
+__all__ = ["distance_heatmap", "learning_curves", "metric_heatmap", "plan", "simplex_contours"]
 
 
 def metric_heatmap(metric: Solution | ArrayLike, names: Sequence[str] | None = None, ax: Any = None) -> Any:
@@ -34,8 +35,8 @@ def metric_heatmap(metric: Solution | ArrayLike, names: Sequence[str] | None = N
     Axes
         The axes drawn into.
     """
-    if names is None and isinstance(metric, Solution) and len(metric.metric) == len(metric.groups):
-        names = metric.feature_names
+    if names is None and isinstance(metric, Solution) and metric.feature_names is not None:
+        names = metric.group_names
     matrix = metric.metric if isinstance(metric, Solution) else np.asarray(metric, dtype=np.float64)
     ax = _axes(ax)
     largest = float(np.abs(matrix).max()) or 1.0
@@ -48,6 +49,38 @@ def metric_heatmap(metric: Solution | ArrayLike, names: Sequence[str] | None = N
             axis.get_major_locator().set_params(integer=True)
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     ax.set_title("worst metric")
+    return ax
+
+
+def distance_heatmap(distances: Distances | ArrayLike, names: Sequence[str] | None = None, ax: Any = None) -> Any:
+    """Draw the distances among some measures, or from some to others, as a heatmap.
+
+    Parameters
+    ----------
+    distances : Distances or array-like of shape (n, m)
+        The result of :func:`robust_ot.pairwise`, of which the excess is drawn, or a matrix.
+    names : sequence of str, optional
+        Names of the columns and, where they are the same measures, of the rows; by default those of the measures.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        The axes drawn into.
+    """
+    matrix = distances.excess if isinstance(distances, Distances) else np.asarray(distances, dtype=np.float64)
+    rows = columns = names
+    if names is None and isinstance(distances, Distances):
+        rows, columns = distances.row_names, distances.column_names
+    ax = _axes(ax)
+    image = ax.imshow(matrix, cmap="viridis_r", vmin=min(0.0, float(matrix.min())))
+    if columns is not None and len(columns) == matrix.shape[1]:
+        ax.set_xticks(range(len(columns)), columns, rotation=45, ha="right")
+    if rows is not None and len(rows) == matrix.shape[0]:
+        ax.set_yticks(range(len(rows)), rows)
+    ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    ax.set_title("distance")
     return ax
 
 

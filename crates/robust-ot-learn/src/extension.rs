@@ -104,6 +104,7 @@ impl Model {
         let bias = self.bias.as_ref().map(|own| [own.clone(), bias].concat());
         // Checks that names are new.
         let mut model = Self::new(weights, bias, self.output, labels)?;
+        model.feature_names.clone_from(&self.feature_names);
         model.preprocessing = self.preprocessing.clone();
         model.about = self.about.clone();
         model.about.label_rows.resize(all.nrows(), 0);

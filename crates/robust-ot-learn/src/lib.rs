@@ -32,7 +32,9 @@ pub mod compare;
 pub mod data;
 mod dataset;
 mod engine;
+mod explanation;
 mod extension;
+mod feature_names;
 mod file_header;
 mod fingerprint;
 mod fit;
@@ -71,6 +73,7 @@ mod verify;
 
 pub use self::dataset::{Dataset, sample_per_class};
 pub use self::engine::{Engine, EpochWork};
+pub use self::explanation::{Explanation, Flow, Naming, PairShare};
 pub use self::extension::Extension;
 pub use self::file_header::{Integrity, Kind};
 pub use self::fit::{

@@ -41,6 +41,7 @@ pub struct Model {
     pub(super) bias: Option<Vec<f32>>,
     pub(super) output: Output,
     pub(super) label_names: Vec<String>,
+    pub(super) feature_names: Option<Vec<String>>,
     /// Transformations applied to the features first.
     pub preprocessing: Preprocessing,
     /// The geometry of the labels, one vector per label.
@@ -185,6 +186,7 @@ impl Model {
             bias,
             output,
             label_names,
+            feature_names: None,
             preprocessing: Preprocessing::default(),
             label_vectors: None,
             geometry: None,

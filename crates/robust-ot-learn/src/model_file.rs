@@ -21,6 +21,8 @@ const IN_MEMORY: &str = "the model";
 struct Document {
     output: Output,
     label_names: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    feature_names: Option<Vec<String>>,
     #[serde(default)]
     row_length: Option<RowLength>,
     about: About,
@@ -73,9 +75,14 @@ impl Model {
                 tensors.push(Tensor::double(name, &shape, robust_ot::linalg::flat(vectors)));
             }
         }
-        let (label_names, about) = (self.label_names.clone(), self.about.clone());
-        let row_length = self.preprocessing.row_length;
-        (Document { output: self.output, label_names, row_length, about }, tensors)
+        let document = Document {
+            output: self.output,
+            label_names: self.label_names.clone(),
+            feature_names: self.feature_names.clone(),
+            row_length: self.preprocessing.row_length,
+            about: self.about.clone(),
+        };
+        (document, tensors)
     }
 
     /// Reads a model file.
@@ -120,7 +127,7 @@ impl Model {
     }
 
     fn from_parts((document, mut file): (Document, Contents)) -> Result<(Self, Integrity)> {
-        let Document { output, label_names, row_length, about } = document;
+        let Document { output, label_names, feature_names, row_length, about } = document;
         let labels = label_names.len();
         let features = file.shape("weights").and_then(|shape| shape.first()).copied().unwrap_or(0);
         let weights = file.single("weights", &[features, labels])?;
@@ -129,6 +136,7 @@ impl Model {
         let bias = optional(&mut file, "bias", labels)?;
         let mut model =
             Self::new(weights, bias, output, label_names).map_err(|error| file.refuse(error.to_string()))?;
+        model.name_features(feature_names).map_err(|error| file.refuse(error.to_string()))?;
         model.about = about;
         model.preprocessing.row_length = row_length;
         if let Some(scale) = optional(&mut file, "scale", features)? {

@@ -1,8 +1,10 @@
 //! Robust distances.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use ndarray::Array1;
 use numpy::{IntoPyArray, PyArray1};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use robust_ot::device::{Corpus, EntropicOracle, solve_pairs_on};
@@ -17,7 +19,7 @@ use crate::error::from_library;
 use crate::gradient::on_cpu;
 use crate::metric::{MetricArguments, argument};
 use crate::solution::Solution;
-use crate::threads::{get_threads, run};
+use crate::threads::{get_threads, run, run_watched};
 
 /// Problems whose costs and plan take at most this many bytes are kept in memory without asking the system how much is free.
 const SMALL: usize = 1 << 28;
@@ -97,6 +99,8 @@ pub(crate) fn scale_of(scale: &Bound<'_, PyAny>) -> PyResult<Scale> {
 
 /// The robust distance between two measures.
 #[pyfunction]
+#[pyo3(signature = (x, y, a, b, metric, solver, scale, debias, told=None))]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub fn distance<'py>(
     x: &Bound<'py, PyAny>,
     y: &Bound<'py, PyAny>,
@@ -106,6 +110,7 @@ pub fn distance<'py>(
     solver: &Bound<'py, PyTuple>,
     scale: &Bound<'py, PyAny>,
     debias: bool,
+    told: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Solution> {
     let metric = MetricArguments::new(metric)?;
     let (entropy, mut settings, memory, device) = settings(solver)?;
@@ -114,22 +119,26 @@ pub fn distance<'py>(
     let scale = scale_of(scale)?;
     let factors = scale.factors(&sides).map_err(|error| from_library("X, Y", error))?;
     let (sides, uneven) = scaled(sides, scale).map_err(|error| from_library("X, Y", error))?;
-    let (source, target) = (&sides[0], &sides[1]);
+    let Ok(sides) = <[Measure; 2]>::try_from(sides) else {
+        return Err(PyRuntimeError::new_err("two measures were scaled, but not two returned"));
+    };
+    let [source, target] = &sides;
     let grouping = metric.grouping(source.dim())?;
     let shape = (source.len(), target.len());
     settings.memory = memory.unwrap_or_else(|| allowed(shape.0.saturating_mul(shape.1), 1));
     let work = Work::of_distance(shape.0, shape.1, source.dim());
     let uneven = uneven.map(|found| (found.widest, found.narrowest, found.ratio));
+    let mut told = |_: Python<'_>| told.map_or(Ok(()), |told| told.call0().map(|_| ()));
     if debias {
         on_cpu(&device, "a debiased distance")?;
         let solve = |interrupt: &Interrupt| {
             let problem = Problem::grouped(source, target, set, &grouping)?.with_entropy(entropy)?;
             problem.divergence(&settings, interrupt)
         };
-        let found = run(x.py(), solve)?.map_err(|error| from_library("X, Y", error))?;
-        return Ok(Solution::debiased(found, shape, &grouping, factors, uneven));
+        let found = run_watched(x.py(), &mut told, solve)?.map_err(|error| from_library("X, Y", error))?;
+        return Ok(Solution::debiased(found, sides, grouping, factors, uneven));
     }
-    let solved = run(x.py(), |interrupt| {
+    let solved = run_watched(x.py(), &mut told, |interrupt| {
         let device = device.open_for_plans(work, entropy, kernel_cache().as_deref())?;
         let solve = || {
             let problem = Problem::grouped(source, target, set, &grouping)?.with_entropy(entropy)?;
@@ -143,7 +152,7 @@ pub fn distance<'py>(
     })?;
     let (solved, device) = solved.map_err(|error: robust_ot::Error| from_library("", error))?;
     let solved = solved.map_err(|error| from_library("X, Y", error))?;
-    Ok(Solution::new(solved, shape, &grouping, (entropy > 0.0, factors), device, uneven))
+    Ok(Solution::new(solved, sides, grouping, (entropy > 0.0, factors), device, uneven))
 }
 
 /// Two features and the ratio of their spreads.
@@ -216,19 +225,25 @@ impl Among {
         device: Option<&Device>,
         pairs: &[(usize, usize)],
         interrupt: &Interrupt,
+        done: &AtomicUsize,
     ) -> robust_ot::Result<Vec<robust_ot::Result<PairDistance>>> {
         let measures: Vec<&Measure> = self.measures.iter().collect();
         let (set, entropy, settings) = (&self.set, self.entropy, &self.settings);
         let wanted = PairSettings { measures: &measures, grouping: &self.grouping, set, entropy, settings };
-        let Some(device) = device else { return Ok(solve_pairs(pairs, wanted, interrupt, &|_| ())) };
+        let count = |_| {
+            done.fetch_add(1, Ordering::Relaxed);
+        };
+        let Some(device) = device else { return Ok(solve_pairs(pairs, wanted, interrupt, &count)) };
         let corpus = Corpus::new(&measures, &self.grouping)?;
-        solve_pairs_on(&mut Pairs::new(device, &corpus)?, &corpus, pairs, wanted, interrupt, &|_| ())
+        solve_pairs_on(&mut Pairs::new(device, &corpus)?, &corpus, pairs, wanted, interrupt, &count)
     }
 }
 
-/// The robust distances of some pairs of measures; without `scale`, features are not looked at.
+/// The robust distances of some pairs of measures; without `scale`, features are not looked at. `told` is called with the
+/// number of pairs solved so far.
 #[pyfunction]
-#[pyo3(signature = (points, weights, pairs, metric, solver, scale=None))]
+#[pyo3(signature = (points, weights, pairs, metric, solver, scale=None, told=None))]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub fn pairwise<'py>(
     py: Python<'py>,
     points: Vec<Bound<'py, PyAny>>,
@@ -237,6 +252,7 @@ pub fn pairwise<'py>(
     metric: &Bound<'py, PyTuple>,
     solver: &Bound<'py, PyTuple>,
     scale: Option<&Bound<'py, PyAny>>,
+    told: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<PairArrays<'py>> {
     let mut among = Among::new(&points, &weights, &pairs, metric, solver)?;
     let uneven = scale.map_or(Ok(None), |scale| among.scale(scale))?;
@@ -245,7 +261,11 @@ pub fn pairwise<'py>(
     let work = Work::of_pairs(pairs.iter().map(work).sum(), dim);
     let opened = run(py, |_| among.device.open_for_plans(work, among.entropy, kernel_cache().as_deref()))?;
     let device = opened.map_err(|error| from_library("", error))?;
-    let solved = run(py, |interrupt| among.solve(device.as_ref(), &pairs, interrupt))?;
+    let done = AtomicUsize::new(0);
+    let mut watch =
+        |_: Python<'_>| told.map_or(Ok(()), |told| told.call1((done.load(Ordering::Relaxed),)).map(|_| ()));
+    let solved =
+        run_watched(py, &mut watch, |interrupt| among.solve(device.as_ref(), &pairs, interrupt, &done))?;
     let solved = solved.map_err(|error| from_library("", error))?;
     let column = |pick: fn(&PairDistance) -> f64| {
         let numbers = solved.iter().map(|pair| pair.as_ref().map_or(f64::NAN, pick));

@@ -72,6 +72,19 @@ impl Model {
         self.model.label_names().to_vec()
     }
 
+    /// The names of the features, if it has some.
+    #[getter]
+    fn feature_names(&self) -> Option<Vec<String>> {
+        self.model.feature_names().map(<[String]>::to_vec)
+    }
+
+    /// The model with names for its features, or without.
+    fn with_feature_names(&self, names: Option<Vec<String>>) -> PyResult<Self> {
+        let mut model = self.model.clone();
+        model.name_features(names).map_err(|error| from_library("", error))?;
+        Ok(Self { model })
+    }
+
     #[getter]
     fn label_vectors<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray2<f64>>> {
         self.model.label_vectors.as_ref().map(|vectors| vectors.to_pyarray(py))

@@ -4,10 +4,11 @@ use ndarray::{Array1, Array2};
 use numpy::{IntoPyArray, PyArray1, PyArray2, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
-use robust_ot::Grouping;
+use pyo3::types::{PyDict, PyTuple};
 use robust_ot::solve::Divergence;
 use robust_ot::transport::PlanEntry;
+use robust_ot::{Grouping, Measure};
+use robust_ot_learn::{Explanation, Naming};
 
 use crate::arrays::{check_fits, matrix, vector};
 use crate::device::device_name;
@@ -46,7 +47,9 @@ pub struct Solution {
     moment: Array2<f64>,
     potentials: (Array1<f64>, Array1<f64>),
     history: Vec<(usize, f64, f64)>,
-    groups: Vec<usize>,
+    grouping: Grouping,
+    /// The points that the plan is between, scaled.
+    sides: [Measure; 2],
     entropic: bool,
     /// What every feature was divided by, if anything; not kept in a pickle.
     factors: Option<Array1<f64>>,
@@ -55,6 +58,40 @@ pub struct Solution {
     #[pyo3(get)]
     uneven: UnevenParts,
     plan: Plan,
+}
+
+/// Python counts from 0.
+fn named<'a>(
+    features: Option<&'a [String]>,
+    rows: (Option<&'a [String]>, Option<&'a [String]>),
+) -> Naming<'a> {
+    Naming { features, first: 0, rows }
+}
+
+fn as_dict<'py>(py: Python<'py>, found: &Explanation) -> PyResult<Bound<'py, PyDict>> {
+    let (pairs, flows) = (found.pairs.iter(), found.flows.iter());
+    let pairs = pairs.map(|pair| (pair.places, pair.names.clone(), pair.weight, pair.share));
+    let flows = flows.map(|flow| {
+        ((flow.source, flow.target), (flow.from.clone(), flow.to.clone()), flow.mass, flow.cost, flow.share)
+    });
+    let all = PyDict::new(py);
+    all.set_item("pairs", pairs.collect::<Vec<_>>())?;
+    all.set_item("flows", flows.collect::<Vec<_>>())?;
+    all.set_item("notable", found.notable)?;
+    all.set_item("text", found.to_string())?;
+    Ok(all)
+}
+
+/// A measure from the parts of a pickle.
+fn side(parts: &Bound<'_, PyAny>) -> PyResult<Measure> {
+    let (points, weights): (Bound<'_, PyAny>, Bound<'_, PyAny>) = parts.extract()?;
+    let (points, weights) = (matrix(&points, "points")?, vector(&weights, "weights")?);
+    Measure::new(points, weights).map_err(|error| from_library("points", error))
+}
+
+/// The points and weights of a measure.
+fn points_of<'py>(side: &Measure, py: Python<'py>) -> (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>) {
+    (side.points().to_pyarray(py), side.weights().to_pyarray(py))
 }
 
 /// Where the plan is.
@@ -73,8 +110,8 @@ type Entries<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound
 impl Solution {
     pub fn new(
         solved: robust_ot::Solution,
-        shape: (usize, usize),
-        grouping: &Grouping,
+        sides: [Measure; 2],
+        grouping: Grouping,
         (entropic, factors): (bool, Option<Array1<f64>>),
         device: String,
         uneven: UnevenParts,
@@ -89,7 +126,7 @@ impl Solution {
             offset: solved.offset,
             iterations: solved.iterations,
             oracle_calls: solved.oracle_calls,
-            shape,
+            shape: (sides[0].len(), sides[1].len()),
             status: solved.status.name().to_owned(),
             metric: solved.metric.clone(),
             moment: solved.moment.clone(),
@@ -99,7 +136,8 @@ impl Solution {
                 .iter()
                 .map(|step| (step.iteration, step.value, step.lower_bound))
                 .collect(),
-            groups: grouping.assignment().to_vec(),
+            grouping,
+            sides,
             entropic,
             factors,
             device,
@@ -111,8 +149,8 @@ impl Solution {
     /// A debiased distance: bounds and status are its own, all else is that of the robust distance behind it.
     pub fn debiased(
         found: Divergence,
-        shape: (usize, usize),
-        grouping: &Grouping,
+        sides: [Measure; 2],
+        grouping: Grouping,
         factors: Option<Array1<f64>>,
         uneven: UnevenParts,
     ) -> Self {
@@ -125,7 +163,7 @@ impl Solution {
             offset: 0.0,
             status: found.status.name().to_owned(),
             plan: Plan::Debiased(Box::new(found)),
-            ..Self::new(cross, shape, grouping, (true, factors), device_name(None), uneven)
+            ..Self::new(cross, sides, grouping, (true, factors), device_name(None), uneven)
         }
     }
 
@@ -189,7 +227,9 @@ impl Solution {
                 (vector(&f, "potentials")?, vector(&g, "potentials")?)
             },
             history: item(6)?.extract()?,
-            groups: item(7)?.extract()?,
+            grouping: Grouping::explicit(item(7)?.extract()?)
+                .map_err(|error| from_library("groups", error))?,
+            sides: [side(&item(10)?)?, side(&item(11)?)?],
             entropic: false,
             factors: None,
             device: item(9)?.extract()?,
@@ -218,9 +258,11 @@ impl Solution {
             self.moment.to_pyarray(py),
             (self.potentials.0.to_pyarray(py), self.potentials.1.to_pyarray(py)),
             self.history.clone(),
-            self.groups.clone(),
+            self.grouping.assignment().to_vec(),
             self.sparse(py)?,
             &self.device,
+            points_of(&self.sides[0], py),
+            points_of(&self.sides[1], py),
         )
             .into_pyobject(py)
     }
@@ -260,7 +302,33 @@ impl Solution {
     /// The group of every feature.
     #[getter]
     fn groups(&self) -> Vec<usize> {
-        self.groups.clone()
+        self.grouping.assignment().to_vec()
+    }
+
+    /// Names for the rows of the metric.
+    fn group_names(&self, features: Option<Vec<String>>) -> Vec<String> {
+        named(features.as_deref(), (None, None)).groups(&self.grouping)
+    }
+
+    /// The entries of metric and plan that count most, and the same as text.
+    fn explain<'py>(
+        &self,
+        py: Python<'py>,
+        most: usize,
+        features: Option<Vec<String>>,
+        sources: Option<Vec<String>>,
+        targets: Option<Vec<String>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        check_fits::<f64>(self.shape.0.saturating_mul(self.shape.1), "the costs of all pairs")?;
+        let plan = self.entries(py)?;
+        let [source, target] = &self.sides;
+        let found = run(py, |_| {
+            let naming = named(features.as_deref(), (sources.as_deref(), targets.as_deref()));
+            let parts = (&self.metric, &self.moment, plan);
+            Explanation::new(parts, (source, target), &self.grouping, &naming, most)
+        })?
+        .map_err(|error| from_library("", error))?;
+        as_dict(py, &found)
     }
 
     /// The plan, points × points.

@@ -86,6 +86,15 @@ struct Answer<R> {
 /// Runs work on the pool while other Python threads run. Ctrl-C raises the interrupt that the work receives, and then
 /// `KeyboardInterrupt`.
 pub fn run<R: Send>(py: Python<'_>, work: impl FnOnce(&Interrupt) -> R + Send) -> PyResult<R> {
+    run_watched(py, &mut |_| Ok(()), work)
+}
+
+/// [`run`] that calls `watch` while the work goes on; its errors stop the work as Ctrl-C does.
+pub fn run_watched<R: Send>(
+    py: Python<'_>,
+    watch: &mut dyn FnMut(Python<'_>) -> PyResult<()>,
+    work: impl FnOnce(&Interrupt) -> R + Send,
+) -> PyResult<R> {
     let (pool, interrupt) = (pool()?, Interrupt::default());
     let answer = Answer { ready: AtomicBool::new(false), value: Mutex::new(None), there: Condvar::new() };
     let mut stopped = None;
@@ -99,7 +108,7 @@ pub fn run<R: Send>(py: Python<'_>, work: impl FnOnce(&Interrupt) -> R + Send) -
         let there = py.detach(|| answer.comes_soon());
         while !there && !py.detach(|| answer.wait()) {
             if stopped.is_none()
-                && let Err(error) = py.check_signals()
+                && let Err(error) = py.check_signals().and_then(|()| watch(py))
             {
                 interrupt.raise();
                 stopped = Some(error);

@@ -10,7 +10,7 @@ use robust_ot_learn::data::{
 };
 use robust_ot_learn::{Scale, Uneven};
 
-use crate::explain::feature_name;
+use crate::explain::naming;
 use crate::failure::Failure;
 use crate::input::{Input, Inputs, Names, is_scaled};
 use crate::output::ending;
@@ -59,8 +59,10 @@ fn check_use(paths: &[PathBuf], table: &TableOptions) -> Result<(), Failure> {
         let message = "- must be only one of the inputs, but standard input is given twice";
         return Err(Failure::Input(message.into()));
     }
-    if table.header != Header::Auto && paths.iter().all(|path| ending(path) == "npy") {
-        let message = "--header must be absent where every input is .npy, but is given";
+    if table.header != Header::Auto
+        && paths.iter().all(|path| ["npy", "parquet"].contains(&ending(path).as_str()))
+    {
+        let message = "--header must be absent where every input is .npy or .parquet, but is given";
         return Err(Failure::Input(message.into()));
     }
     Ok(())
@@ -140,8 +142,8 @@ fn scale(scale: Scale, measures: Vec<Measure>, names: Option<&Vec<String>>) -> R
     if scale == Scale::None
         && let Some(Uneven { widest, narrowest, ratio }) = Uneven::among(&measures)?
     {
-        let name = |f: usize| feature_name(names.map(Vec::as_slice), f);
-        let (wide, narrow) = (name(widest), name(narrowest));
+        let naming = naming(names.map(Vec::as_slice));
+        let (wide, narrow) = (naming.feature(widest), naming.feature(narrowest));
         say!(
             "rot: note: {wide} varies {ratio:.0} times as much as {narrow} and dominates the distance; --scale std puts features on one scale"
         );

@@ -10,11 +10,11 @@ use robust_ot::solve::{Divergence, SolveOptions, Storage};
 use robust_ot::{Grouping, Settings, Solution, Status};
 use robust_ot_cuda::{Device, Streamed, Work};
 use robust_ot_learn::data::{Matching, write_table};
-use robust_ot_learn::{Memory, Scale};
+use robust_ot_learn::{Explanation, Memory, Scale};
 use serde_json::{Map, Value, json};
 
 use crate::device::{DeviceOptions, device_name};
-use crate::explain::{Explanation, REPORTED_LINES, TERMINAL_LINES, group_names};
+use crate::explain::{REPORTED_LINES, TERMINAL_LINES, explain, explanation_json, naming};
 use crate::failure::Failure;
 use crate::input::{Input, Inputs, Names, read_all};
 use crate::machine::machine;
@@ -34,7 +34,7 @@ Examples:
   rot distance x.npy y.npy --metric srw --k 2 --tol 1e-3 --json
   rot distance dunkirk.tsv titanic.tsv --embeddings words.vec --groups 10 --plan-out plan.csv")]
 pub struct Distance {
-    /// Points (.npy, .csv, .tsv, or - for a table on standard input; one per row) or, with --embeddings, lines of word, tab,
+    /// Points (.npy, .csv, .tsv, .parquet, or - for a table on standard input; one per row) or, with --embeddings, lines of word, tab,
     /// count
     source: PathBuf,
     /// The same, for the target
@@ -126,7 +126,7 @@ impl Distance {
         let solution = solved.map_err(|e| Failure::about(&pair, &e))?;
         let seconds = start.elapsed().as_secs_f64();
 
-        let explain = || Explanation::new(&solution, &source, &target, &grouping);
+        let explain = || explain(&solution, &source, &target, &grouping);
         let explanation = (self.explain || self.run.is_some()).then(explain).transpose()?;
         // Files first: the reader of standard output may close it early.
         if let Some(path) = &self.plan_out {
@@ -157,7 +157,7 @@ impl Distance {
         if self.json {
             let mut object = outcome.json(&self.solver);
             if let Some(explanation) = outcome.explanation.as_ref().filter(|_| self.explain) {
-                object.insert("explain".into(), explanation.json(TERMINAL_LINES));
+                object.insert("explain".into(), explanation_json(explanation, TERMINAL_LINES));
             }
             writeln!(io::stdout().lock(), "{}", Value::Object(object))?;
         } else {
@@ -236,11 +236,11 @@ impl Outcome<'_> {
         run.insert("source".into(), json!(source.label()));
         run.insert("target".into(), json!(target.label()));
         run.insert("set".into(), json!(metric.set().to_string()));
-        run.insert("group_names".into(), json!(group_names(grouping, source.features.as_deref())));
+        run.insert("group_names".into(), json!(naming(source.features.as_deref()).groups(grouping)));
         let rows = solution.metric.rows().into_iter().map(|row| row.to_vec());
         run.insert("metric_matrix".into(), rows.collect::<Vec<_>>().into());
         if let Some(explanation) = explanation {
-            run.insert("explain".into(), explanation.json(REPORTED_LINES));
+            run.insert("explain".into(), explanation_json(explanation, REPORTED_LINES));
         }
         let steps = solution.history.iter().map(|step| json!([step.value, step.lower_bound]));
         run.insert("history".into(), steps.collect());
@@ -295,7 +295,9 @@ impl Outcome<'_> {
         let calls = if *oracle_calls == 1 { "call" } else { "calls" };
         writeln!(out, "status     {status} after {oracle_calls} oracle {calls}, {seconds:.3} s")?;
         let explanation = explanation.as_ref().filter(|_| explained);
-        explanation.map_or(Ok(()), |explanation| explanation.print(&mut out))?;
+        if let Some(explanation) = explanation {
+            write!(out, "\n{}", explanation.shortened(TERMINAL_LINES))?;
+        }
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ impl Evaluate {
     /// Reads the rows, predicts, and prints the scores.
     pub fn run(self) -> Result<(), Failure> {
         let model = read_model(&self.model)?;
-        let mut features = self.rows.read(&model)?;
+        let mut features = self.rows.read((&self.model, &model))?;
         let (truth, kept) = self.truth.read(&self.rows, &model, features.rows())?;
         if kept.len() < features.rows() {
             features = features.select(&kept);

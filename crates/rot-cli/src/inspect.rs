@@ -42,17 +42,19 @@ impl Inspect {
         if self.json {
             let vectors = model.label_vectors.as_ref().map(ndarray::Array2::ncols);
             let all = json!({
-                "features": model.features(), "labels": names, "bias": model.bias().is_some(), "output": model.output(),
+                "features": model.features(), "feature_names": model.feature_names(), "labels": names, "bias": model.bias().is_some(), "output": model.output(),
                 "preprocessing": columns, "row_length": row_length, "label_vector_length": vectors, "about": about,
             });
             writeln!(out, "{all}")?;
             return Ok(());
         }
-        // Control characters in label names must not reach the terminal.
+        // Control characters in names must not reach the terminal.
         let plain =
             |name: &String| name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-        let listed: Vec<String> = names.iter().take(LISTED).map(plain).collect();
-        let more = if names.len() > LISTED { ", …" } else { "" };
+        let list = |names: &[String]| {
+            let listed: Vec<String> = names.iter().take(LISTED).map(plain).collect();
+            format!("{}{}", listed.join(", "), if names.len() > LISTED { ", …" } else { "" })
+        };
         let output = match model.output() {
             Output::Softmax => "softmax",
             Output::Sigmoid => "sigmoid",
@@ -60,7 +62,8 @@ impl Inspect {
         let bias = if model.bias().is_some() { "with bias" } else { "without bias" };
         writeln!(out, "{}: a robust-ot model, written by version {}", self.model.display(), about.version)?;
         writeln!(out, "map: {} features to {} labels, {bias}, {output}", model.features(), names.len())?;
-        writeln!(out, "labels: {}{more}", listed.join(", "))?;
+        model.feature_names().map_or(Ok(()), |names| writeln!(out, "features: {}", list(names)))?;
+        writeln!(out, "labels: {}", list(names))?;
         let vectors = model.label_vectors.as_ref();
         let vectors =
             vectors.map_or("none, labels are one-hot".into(), |v| format!("{} numbers each", v.ncols()));

@@ -17,6 +17,7 @@ mod evaluate;
 mod explain;
 mod extend;
 mod failure;
+mod feature_columns;
 mod fit_options;
 mod input;
 mod inspect;
@@ -121,10 +122,19 @@ fn definition() -> clap::Command {
     command.help_template(template)
 }
 
+/// A word as a shell takes it, so that a recorded command line can be run again.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// Runs a command, program name first, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
+    let words = arguments.iter().skip(1).map(|word| quoted(&word.to_string_lossy()));
     let line = format!("rot {}", words.collect::<Vec<_>>().join(" "));
     let parsed = definition().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
     let done = parsed.map_err(Failure::from).and_then(|cli| match cli.command {

@@ -9,7 +9,7 @@ use robust_ot_learn::score::best_labels;
 use robust_ot_learn::{Epoch, LabelTransport, Model};
 use serde_json::{Value, json};
 
-use crate::explain::group_names;
+use crate::explain::naming;
 use crate::failure::Failure;
 use crate::loss_description::describe_loss;
 use crate::machine::machine;
@@ -63,7 +63,7 @@ pub fn write_model_run(
             items.iter().for_each(|item| metric += &item.metric);
             metric /= items.len() as f64;
             run["set"] = json!(transport.set().to_string());
-            run["groups"] = json!(group_names(&transport.grouping, None));
+            run["groups"] = json!(naming(None).groups(&transport.grouping));
             run["metric"] = metric.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>().into();
         }
         run["confused"] = confused(&items, transport.vectors);

@@ -27,7 +27,7 @@ Examples:
   rot nearest scripts/*.tsv --embeddings words.vec --groups 10 --top 3
   rot nearest monday.csv --against references/*.csv --out neighbors.csv")]
 pub struct Nearest {
-    /// Queries: points (.npy, .csv, .tsv, or - for a table on standard input; one per row) or, with --embeddings, lines of
+    /// Queries: points (.npy, .csv, .tsv, .parquet, or - for a table on standard input; one per row) or, with --embeddings, lines of
     /// word, tab, count
     #[arg(required = true, num_args = 1.., value_name = "FILES")]
     files: Vec<PathBuf>,

@@ -39,7 +39,7 @@ Examples:
   rot pairwise monday.csv tuesday.csv --against references/*.csv
   rot pairwise scripts/*.tsv --embeddings words.vec --groups 10 --out distances.csv")]
 pub struct Pairwise {
-    /// Points (.npy, .csv, .tsv, or - for a table on standard input; one per row) or, with --embeddings, lines of word, tab, count
+    /// Points (.npy, .csv, .tsv, .parquet, or - for a table on standard input; one per row) or, with --embeddings, lines of word, tab, count
     #[arg(required = true, num_args = 1.., value_name = "FILES")]
     files: Vec<PathBuf>,
     /// Compare FILES with these instead of with each other: a row of the matrix per FILE, a column per file given here

@@ -69,7 +69,8 @@ impl Predict {
                 "--top must be between 1 and the {labels} labels, but is {top}"
             )));
         }
-        let (probabilities, device) = probabilities(&model, self.rows.read(&model)?, self.device.device)?;
+        let (probabilities, device) =
+            probabilities(&model, self.rows.read((&self.model, &model))?, self.device.device)?;
         if device != About::CPU {
             say!("rot: note: predicted on {device}");
         }

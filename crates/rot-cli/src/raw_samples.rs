@@ -24,6 +24,8 @@ pub struct RawSamples {
     pub train: Raw,
     pub test: Option<Raw>,
     pub names: Vec<String>,
+    /// The names of the features, if the training rows have some.
+    pub feature_names: Option<Vec<String>>,
     /// The index of the first feature in svmlight files, 0 or 1.
     pub first_index: Option<usize>,
     /// Dropped labels with their index in the files.
@@ -105,7 +107,7 @@ impl RawSamples {
     /// Samples with all labels kept.
     pub fn new(train: Raw, test: Option<Raw>, names: Vec<String>, first_index: Option<usize>) -> Self {
         let places = (0..names.len()).collect();
-        Self { train, test, names, first_index, dropped: Vec::new(), places }
+        Self { train, test, names, feature_names: None, first_index, dropped: Vec::new(), places }
     }
 
     /// All labels but the `count` most frequent ones in the training rows. Of equally frequent labels, the first are kept.

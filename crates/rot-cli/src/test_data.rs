@@ -1,6 +1,6 @@
 //! Rows for a trained model, which determines their number of features and the names of their labels.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use robust_ot::loss::Targets;
@@ -8,6 +8,7 @@ use robust_ot_learn::Model;
 use robust_ot_learn::data::{Features, read_features, read_labeled, read_labels};
 
 use crate::failure::Failure;
+use crate::feature_columns::like_model;
 use crate::raw_samples::{is_text, places_without};
 use crate::training_data::Empty;
 
@@ -15,7 +16,7 @@ use crate::training_data::Empty;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Data")]
 pub struct RowOptions {
-    /// Features of the rows: .npy, .npz, .mat, .csv, .tsv, svmlight (.svm, .txt) or IDX
+    /// Features of the rows: .npy, .npz, .mat, .csv, .tsv, .parquet, svmlight (.svm, .txt) or IDX
     #[arg(long, value_name = "FILE")]
     pub x: PathBuf,
 }
@@ -33,8 +34,9 @@ pub struct TruthOptions {
 }
 
 impl RowOptions {
-    /// Reads the features and checks that their number is the model's.
-    pub fn read(&self, model: &Model) -> Result<Features, Failure> {
+    /// Reads the features in the order of the model's, and checks that their number is the same. The model's file is for
+    /// messages.
+    pub fn read(&self, (path, model): (&Path, &Model)) -> Result<Features, Failure> {
         let features = if is_text(&self.x) {
             let mut found = read_labeled(&self.x)?;
             match model.about.first_index {
@@ -54,7 +56,7 @@ impl RowOptions {
             }
             features
         } else {
-            read_features(&self.x)?.features
+            like_model((path, model), &self.x, read_features(&self.x)?)?
         };
         if features.columns() != model.features() {
             let (place, wanted, found) = (self.x.display(), model.features(), features.columns());

@@ -24,7 +24,7 @@ use crate::output::{check_distinct, check_writable, write_failure};
 use crate::run_folder::{MODEL, begin_run, clear_run};
 use crate::score_table::{excluded, score_table};
 use crate::signal::interrupt;
-use crate::training_data::{DataOptions, say_unseen};
+use crate::training_data::{Data, DataOptions, say_unseen};
 use crate::training_progress::TrainingProgress;
 
 /// Train a linear model for single-label or multi-label data
@@ -87,7 +87,8 @@ impl Train {
     ) -> Result<Outcome, Failure> {
         let settings = self.settings()?;
         self.check_outputs()?;
-        let (samples, test) = self.data.read(self.fit.seed(), self.fit.protocol().is_some())?;
+        let Data { samples, test, feature_names } =
+            self.data.read(self.fit.seed(), self.fit.protocol().is_some())?;
         let (method, note) = settings.method_for(&samples.train);
         note.iter().for_each(|note| say!("rot: note: {note}"));
         say_unseen(&samples, method);
@@ -96,6 +97,7 @@ impl Train {
             Method::Stochastic => self.fitted(&FitRun::new(&settings, samples)?, interrupt, progress)?,
         };
         notes.iter().for_each(|note| say!("rot: note: {note}"));
+        model.name_features(feature_names)?;
         if model.about.interrupted {
             return Err(self.keep_interrupted(&model, &history, command));
         }

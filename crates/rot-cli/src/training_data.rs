@@ -6,12 +6,13 @@ use clap::{Args, ValueEnum};
 use ndarray::{Array2, Axis};
 use robust_ot::loss::Targets;
 use robust_ot_learn::data::{
-    LabelFile, LabelVectors, read_features, read_label_names, read_labels, to_length_one,
+    FeatureFile, LabelFile, LabelVectors, read_features, read_label_names, read_labels, to_length_one,
 };
 use robust_ot_learn::{Columns, Dataset, Method, Preparation, Samples};
 
 use crate::class_samples::{ClassSamples, Drawn, PAPER};
 use crate::failure::Failure;
+use crate::feature_columns::like_training;
 use crate::raw_samples::{Raw, RawSamples, is_text, numbered, read_indexed, read_mnist};
 use crate::row_length::RowLengthOption;
 
@@ -42,10 +43,10 @@ pub enum Empty {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Data")]
 pub struct DataOptions {
-    /// Features of the training rows: .npy, .npz, .mat, .csv, .tsv, svmlight (.svm, .txt) or IDX
+    /// Features of the training rows: .npy, .npz, .mat, .csv, .tsv, .parquet, svmlight (.svm, .txt) or IDX
     #[arg(long, value_name = "FILE")]
     train_x: Option<PathBuf>,
-    /// Labels of the training rows: a class or 0/1 vector per row (.npy, .npz, .mat, .csv, IDX), or comma-separated tags per
+    /// Labels of the training rows: a class or 0/1 vector per row (.npy, .npz, .mat, .csv, .parquet, IDX), or comma-separated tags per
     /// line (.txt)
     #[arg(long, value_name = "FILE", requires = "train_x")]
     train_y: Option<PathBuf>,
@@ -87,6 +88,14 @@ pub struct DataOptions {
     row_length: RowLengthOption,
 }
 
+/// What the files hold.
+pub struct Data {
+    pub samples: Samples,
+    pub test: Option<Dataset>,
+    /// The names of the features, if the training rows have some.
+    pub feature_names: Option<Vec<String>>,
+}
+
 impl DataOptions {
     /// The input files.
     pub fn inputs(&self) -> Vec<&Path> {
@@ -103,7 +112,7 @@ impl DataOptions {
     }
 
     /// Reads the samples and the test rows, and checks that they match; `paper` draws the paper's samples of MNIST.
-    pub fn read(&self, seed: u64, paper: bool) -> Result<(Samples, Option<Dataset>), Failure> {
+    pub fn read(&self, seed: u64, paper: bool) -> Result<Data, Failure> {
         let mut raw = self.read_raw()?;
         check_width(&raw)?;
         let label_vectors = self.read_vectors(&mut raw)?;
@@ -113,8 +122,9 @@ impl DataOptions {
         let mnist = self.mnist.is_some();
         let samples = if paper && mnist { self.samples.or(&PAPER) } else { self.samples.clone() };
         let Drawn { train, validation, test } = samples.draw(train, test, seed, mnist)?;
-        let label_names = raw.names;
-        Ok((Samples { train, validation, label_names, label_vectors, dropped_labels, first_index }, test))
+        let (label_names, feature_names) = (raw.names, raw.feature_names);
+        let samples = Samples { train, validation, label_names, label_vectors, dropped_labels, first_index };
+        Ok(Data { samples, test, feature_names })
     }
 
     /// The scaling of features.
@@ -165,7 +175,8 @@ impl DataOptions {
         };
         let LabelFile { rows, names: found, count, counted } = read_labels(train_y, names.as_deref())?;
         let names = names.or(found);
-        let train = Raw { place: train_x.clone(), features: read_features(train_x)?.features, labels: rows };
+        let FeatureFile { features, names: feature_names } = read_features(train_x)?;
+        let train = Raw { place: train_x.clone(), features, labels: rows };
         let (mut test, mut count) = (None, count);
         if let Some(test_x) = &self.test_x {
             let Some(test_y) = &self.test_y else {
@@ -178,14 +189,14 @@ impl DataOptions {
                 check_alike((train_y, count, counted), (test_y, &labels))?;
                 count = count.max(labels.count);
             }
-            test = Some(Raw {
-                place: test_x.clone(),
-                features: read_features(test_x)?.features,
-                labels: labels.rows,
-            });
+            let known = (train_x.as_path(), feature_names.as_deref());
+            let features = like_training(known, test_x, read_features(test_x)?)?;
+            test = Some(Raw { place: test_x.clone(), features, labels: labels.rows });
         }
         let names = names.map_or_else(|| numbered(count), Ok)?;
-        Ok(RawSamples::new(train, test, names, None))
+        let mut raw = RawSamples::new(train, test, names, None);
+        raw.feature_names = feature_names;
+        Ok(raw)
     }
 
     /// The label vectors, after `--top-labels` and `--missing` are applied.

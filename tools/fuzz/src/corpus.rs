@@ -40,6 +40,7 @@ pub fn of(target: Target) -> Corpus {
             files.push(("h.csv.gz", gzip(b"1,2\n3,4\n")));
             files
         }
+        Target::Parquet => parquet_files(),
         Target::Svmlight => {
             let mut files = text(&[
                 ("a.svm", "# two\n+1 1:0.5 3:1\n-1 2:2\n"),
@@ -77,6 +78,25 @@ pub fn of(target: Target) -> Corpus {
         Target::Learner => vec![("a.safetensors", Models::new().learner_file())],
         Target::OldLearner => vec![("a.safetensors", first_version(&Models::new().learner_file()))],
     }
+}
+
+/// Small files of several writers, from the reader's tests.
+fn parquet_files() -> Corpus {
+    macro_rules! files {
+        ($($name:literal),*) => {
+            vec![$(($name, include_bytes!(concat!("../../../crates/robust-ot-learn/tests/data/", $name)).to_vec())),*]
+        };
+    }
+    files![
+        "arrow-snappy.parquet",
+        "arrow-gzip-v2.parquet",
+        "arrow-delta.parquet",
+        "arrow-lengths.parquet",
+        "polars.parquet",
+        "duckdb.parquet",
+        "numbers.parquet",
+        "classes.parquet"
+    ]
 }
 
 fn npy_files() -> Corpus {

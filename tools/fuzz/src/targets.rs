@@ -6,9 +6,9 @@ use std::path::Path;
 use clap::ValueEnum;
 use robust_ot::Result;
 use robust_ot_learn::data::{
-    Embeddings, Header, Histogram, LabelVectors, Missing, TableOptions, read_features, read_groups, read_idx,
-    read_idx_labels, read_label_names, read_labeled, read_labels, read_matrix, read_npy, read_npy_f32,
-    read_npy_integers, read_points, read_table, read_vector,
+    Embeddings, Header, Histogram, LabelVectors, Missing, MixedTable, TableOptions, read_features,
+    read_groups, read_idx, read_idx_labels, read_label_names, read_labeled, read_labels, read_matrix,
+    read_npy, read_npy_f32, read_npy_integers, read_points, read_table, read_vector,
 };
 
 use crate::models::Models;
@@ -21,6 +21,7 @@ pub enum Target {
     Mat,
     Idx,
     Tables,
+    Parquet,
     Svmlight,
     Tags,
     Words,
@@ -42,6 +43,7 @@ impl Target {
         Self::Mat,
         Self::Idx,
         Self::Tables,
+        Self::Parquet,
         Self::Svmlight,
         Self::Tags,
         Self::Words,
@@ -122,6 +124,13 @@ impl Readers {
                 ok(read_features(path)),
                 ok(read_labels(path, None)),
                 ok(read_labels(path, names)),
+            ],
+            Target::Parquet => vec![
+                ok(MixedTable::open(path, Header::Auto)),
+                ok(read_points(path, &TableOptions::default())),
+                ok(read_points(path, &chosen())),
+                ok(read_features(path)),
+                ok(read_labels(path, None)),
             ],
             Target::Svmlight => vec![
                 ok(read_labeled(path)),

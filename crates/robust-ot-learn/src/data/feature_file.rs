@@ -9,9 +9,11 @@ use robust_ot::Result;
 use super::features::Features;
 use super::idx::read_idx;
 use super::mat::read_mat;
+use super::mixed_table::Cells;
 use super::npy::{read_npy_f32, refused_number};
 use super::npz::{Content, read_npz};
 use super::number::Number;
+use super::parquet::ParquetFile;
 use super::room::Room;
 use super::svmlight::read_labeled;
 use super::table::read_rows;
@@ -35,9 +37,9 @@ pub struct FeatureFile {
 }
 
 /// Reads features in the format of the file extension: `.npy`, `.npz` (one array, one named `x`, `X`, `features`, `data` or
-/// `fts`, or a sparse CSR matrix of SciPy), `.csv` or `.tsv` with or without a header, `.mat` (version 5), `.svm`,
+/// `fts`, or a sparse CSR matrix of SciPy), `.csv` or `.tsv` with or without a header, `.parquet`, `.mat` (version 5), `.svm`,
 /// `.svmlight`, `.libsvm` or `.txt` (labels are ignored), and IDX (names ending in `-ubyte` or `.idx`; bytes stay 0 to 255).
-/// All but `.npz` may be gzipped.
+/// All but `.npz` and `.parquet` may be gzipped.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -70,10 +72,15 @@ pub fn read_features(path: &Path) -> Result<FeatureFile> {
             names = table.names;
             Features::Dense(single(path, &table.values)?)
         }
+        "parquet" => {
+            let (array, found) = read_columns(path, &mut room)?;
+            names = Some(found);
+            Features::Dense(array)
+        }
         "svm" | "svmlight" | "libsvm" | "txt" => Features::Sparse(read_labeled(path)?.features),
         other => {
             let message = format!(
-                "features must be .npy, .npz, .mat, .csv, .tsv, .svm, .txt or IDX, but this ends in .{other}"
+                "features must be .npy, .npz, .mat, .csv, .tsv, .parquet, .svm, .txt or IDX, but this ends in .{other}"
             );
             return Err(format_error(path, message));
         }
@@ -92,6 +99,37 @@ pub(super) fn is_idx(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or("").to_ascii_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     name.ends_with("-ubyte") || extension(path) == "idx"
+}
+
+/// The columns of a Parquet file, which must be numbers, with their names.
+fn read_columns(path: &Path, room: &mut Room) -> Result<(Array2<f32>, Vec<String>)> {
+    let mut file = ParquetFile::open(path, room)?;
+    let (all, columns) = (file.names(), file.without_index());
+    let mut array = Vec::new();
+    let cells = file.rows().saturating_mul(columns.len());
+    room.grow(&mut array, cells).map_err(|message| format_error(path, message))?;
+    array.resize(cells, 0.0);
+    for (place, &column) in columns.iter().enumerate() {
+        let name = &all[column];
+        let refuse = |found: String| format_error(path, format!("features must be numbers, but {found}"));
+        if let Some(what) = file.obstacle(column) {
+            return Err(refuse(format!("column {}, '{name}', holds {what}", column + 1)));
+        }
+        // A column is there twice only until it is copied.
+        let Cells::Numbers(numbers) = file.read(column, &mut room.clone())? else {
+            return Err(refuse(format!("column '{name}' has no value")));
+        };
+        for (row, &value) in numbers.iter().enumerate() {
+            if value.is_nan() {
+                return Err(refuse(format!("row {} of column '{name}' is missing", row + 1)));
+            }
+            array[row * columns.len() + place] =
+                f32::from_f64(value).ok_or_else(|| refused_number::<f32>(path, (row, place), value))?;
+        }
+    }
+    let array = Array2::from_shape_vec((file.rows(), columns.len()), array);
+    let array = array.map_err(|error| format_error(path, error.to_string()))?;
+    Ok((array, columns.iter().map(|&column| all[column].clone()).collect()))
 }
 
 fn single(path: &Path, values: &Array2<f64>) -> Result<Array2<f32>> {

@@ -58,6 +58,34 @@ impl Features {
         }
     }
 
+    /// The same samples with these columns, in this order.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot_learn::data::{Features, Sparse};
+    ///
+    /// let dense = Features::Dense(array![[1.0, 2.0, 3.0]]);
+    /// assert_eq!(dense.select_columns(&[2, 0])?, Features::Dense(array![[3.0, 1.0]]));
+    /// let sparse = Features::Sparse(Sparse::new(3, vec![0, 2], vec![0, 2], vec![1.0, 3.0])?);
+    /// assert_eq!(sparse.select_columns(&[2, 0])?, Features::Sparse(Sparse::new(2, vec![0, 2], vec![0, 1], vec![3.0, 1.0])?));
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a column of sparse features is chosen twice.
+    ///
+    /// # Panics
+    /// When an index is not below [`Features::columns`].
+    pub fn select_columns(&self, order: &[usize]) -> Result<Self> {
+        match self {
+            // Rows stay contiguous.
+            Self::Dense(array) => {
+                Ok(Self::Dense(array.select(Axis(1), order).as_standard_layout().into_owned()))
+            }
+            Self::Sparse(sparse) => sparse.select_columns(order).map(Self::Sparse),
+        }
+    }
+
     /// Widens sparse features with columns of zeros, which a sparse file cannot know of.
     ///
     /// ```
@@ -178,6 +206,27 @@ impl Sparse {
     /// The values of a row, which must stay finite.
     pub(crate) fn values_mut(&mut self, row: usize) -> &mut [f32] {
         &mut self.values[self.starts[row]..self.starts[row + 1]]
+    }
+
+    /// The columns in this order.
+    fn select_columns(&self, order: &[usize]) -> Result<Self> {
+        let mut places = vec![None; self.columns];
+        for (place, &column) in order.iter().enumerate() {
+            if places[column].replace(place as u32).is_some() {
+                return Err(Error::parameter("the columns of sparse rows", "chosen once each", column));
+            }
+        }
+        let (mut starts, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
+        for row in 0..self.rows() {
+            let (columns, numbers) = self.row(row);
+            let kept = columns.iter().zip(numbers).filter_map(|(&c, &x)| Some((places[c as usize]?, x)));
+            kept.for_each(|(place, x)| {
+                indices.push(place);
+                values.push(x);
+            });
+            starts.push(indices.len());
+        }
+        Self::from_unsorted(order.len(), starts, indices, values)
     }
 
     /// Appends a row.

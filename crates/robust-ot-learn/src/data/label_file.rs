@@ -12,7 +12,7 @@ use super::feature_file::is_idx;
 use super::features::Sparse;
 use super::fields::Header;
 use super::idx::read_idx_labels;
-use super::label_table::read_label_table;
+use super::label_table::{read_label_columns, read_label_table};
 use super::mat::read_mat;
 use super::npy::{read_array, refused_number};
 use super::npz::{Content, read_npz};
@@ -45,12 +45,12 @@ pub struct LabelFile {
 ///
 /// - `.npy`, `.npz`, `.mat`: n class indices, or n × L of 0 and 1 (in `.mat`, one row of indices is read as a column);
 /// - IDX (names ending in `-ubyte` or `.idx`): n class indices;
-/// - `.csv`, `.tsv`: below a header, one column of classes, or one column of 0 and 1 per label;
+/// - `.csv`, `.tsv`, `.parquet`: below a header, one column of classes, or one column of 0 and 1 per label;
 /// - `.txt`: one line of comma-separated tags per sample, possibly empty; if all tags are integers, they are indices;
 /// - `.svm`, `.svmlight`, `.libsvm`, and `.txt` with the header of the extreme-classification format: the labels of
 ///   [`read_labeled`].
 ///
-/// All but `.npz` may be gzipped.
+/// All but `.npz` and `.parquet` may be gzipped.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -88,12 +88,13 @@ pub fn read_labels(path: &Path, names: Option<&[String]>) -> Result<LabelFile> {
             Raw::of_numbers(path, &values, &mut room)?
         }
         "csv" | "tsv" => return read_label_table(path)?.resolve(path, names),
+        "parquet" => return read_label_columns(path)?.resolve(path, names),
         "svm" | "svmlight" | "libsvm" => Raw::of_labeled(path)?,
         "txt" if begins_with_header(path)? => Raw::of_labeled(path)?,
         "txt" => return read_tags(path)?.resolve(path, names),
         other => {
             let message = format!(
-                "labels must be .npy, .npz, .mat, .csv, .tsv, .txt, .svm or IDX, but this ends in .{other}"
+                "labels must be .npy, .npz, .mat, .csv, .tsv, .parquet, .txt, .svm or IDX, but this ends in .{other}"
             );
             return Err(format_error(path, message));
         }

@@ -6,7 +6,9 @@ use csv::StringRecord;
 use robust_ot::Result;
 
 use super::delimited::open_csv;
+use super::mixed_table::{Cells, MixedTable};
 use super::room::Room;
+use super::table_options::Header;
 use super::tags::Tags;
 use super::{format_error, line_error};
 
@@ -62,6 +64,44 @@ pub(super) fn read_label_table(path: &Path) -> Result<Tags> {
     }
     if tags.rows.is_empty() {
         return Err(format_error(path, "must hold a header and at least one row, but does not".into()));
+    }
+    Ok(tags)
+}
+
+/// Reads a Parquet file: one column of classes, or one column of 0 and 1 per label.
+pub(super) fn read_label_columns(path: &Path) -> Result<Tags> {
+    let MixedTable { columns, rows, .. } = MixedTable::open(path, Header::Auto)?;
+    let (mut tags, mut room) = (Tags::default(), Room::new());
+    let refuse = |row: usize, message: String| format_error(path, format!("row {}: {message}", row + 1));
+    if let [column] = &columns[..] {
+        for row in 0..rows {
+            let class = column.text(row);
+            tags.push(row + 1, std::iter::once(class.as_str()), &mut room)
+                .map_err(|found| refuse(row, found))?;
+        }
+        return Ok(tags);
+    }
+    let names = columns.iter().map(|column| column.name.as_str());
+    tags.push(0, names, &mut room).map_err(|message| format_error(path, message))?;
+    tags.rows.clear();
+    for row in 0..rows {
+        let mut labels = Vec::new();
+        for (place, column) in columns.iter().enumerate() {
+            let value = match &column.cells {
+                Cells::Numbers(numbers) => numbers[row],
+                _ => f64::NAN,
+            };
+            match value {
+                0.0 => {}
+                1.0 => room.push(&mut labels, place).map_err(|message| refuse(row, message))?,
+                _ => {
+                    let (name, found) = (&column.name, column.text(row));
+                    let rule = "columns of labels must be 0 or 1";
+                    return Err(refuse(row, format!("{rule}, but '{name}' is '{found}'")));
+                }
+            }
+        }
+        room.push(&mut tags.rows, labels).map_err(|message| refuse(row, message))?;
     }
     Ok(tags)
 }

@@ -9,6 +9,7 @@ use robust_ot::{Error, Result};
 use super::delimited::{Records, open_csv};
 use super::field::Field;
 use super::npy::read_floats;
+use super::parquet::ParquetFile;
 use super::room::Room;
 use super::table::{INDEX, NAME, TableReader};
 use super::table_options::{Header, TableOptions};
@@ -58,7 +59,7 @@ pub struct MixedTable {
 }
 
 impl MixedTable {
-    /// Reads a table from `.csv`, `.tsv` or `.npy`.
+    /// Reads a table from `.csv`, `.tsv`, `.parquet` or `.npy`.
     ///
     /// # Errors
     /// When the file cannot be read, has another extension or no rows, or a column of numbers holds text.
@@ -77,9 +78,26 @@ impl MixedTable {
                 Ok(Self { columns, rows: values.nrows(), has_header: false, has_index: false })
             }
             "csv" | "tsv" => Self::of_records(open_csv(path, &room)?, path, header, &mut room),
+            "parquet" => {
+                let mut file = ParquetFile::open(path, &mut room)?;
+                let (names, columns) = (file.names(), file.without_index());
+                let column = |&at: &usize| {
+                    Ok(MixedColumn { name: names[at].clone(), cells: file.read(at, &mut room)? })
+                };
+                let read = columns.iter().map(column).collect::<Result<Vec<_>>>()?;
+                if file.rows() == 0 || read.is_empty() {
+                    let found = format!("{} × {}", file.rows(), read.len());
+                    return Err(format_error(
+                        path,
+                        format!("must hold at least one row and column, but is {found}"),
+                    ));
+                }
+                let has_index = columns.len() < names.len();
+                Ok(Self { columns: read, rows: file.rows(), has_header: true, has_index })
+            }
             other => Err(format_error(
                 path,
-                format!("tables must be .csv, .tsv or .npy, but this ends in .{other}"),
+                format!("tables must be .csv, .tsv, .parquet or .npy, but this ends in .{other}"),
             )),
         }
     }

@@ -21,6 +21,7 @@ mod mixed_table;
 mod npy;
 mod npz;
 mod number;
+mod parquet;
 mod points;
 mod room;
 mod svmlight;

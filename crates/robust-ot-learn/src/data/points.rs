@@ -3,11 +3,13 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use ndarray::{Array1, Axis};
-use robust_ot::Result;
+use ndarray::{Array1, Array2, Axis};
+use robust_ot::{Error, Result};
 
 use super::delimited::{Records, open_csv};
+use super::mixed_table::Cells;
 use super::npy::read_floats;
+use super::parquet::ParquetFile;
 use super::room::Room;
 use super::table::{NAME, Table, TableReader};
 use super::table_options::{Missing, Selection, TableOptions};
@@ -40,7 +42,7 @@ pub struct Points {
     pub has_index: bool,
 }
 
-/// Reads points from `.npy`, `.csv` or `.tsv`, one per row, with the feature names if there is a header.
+/// Reads points from `.npy`, `.csv`, `.tsv` or `.parquet`, one per row, with the feature names if the file has them.
 ///
 /// ```
 /// use robust_ot_learn::data::{TableOptions, read_points};
@@ -60,12 +62,14 @@ pub fn read_points(path: &Path, options: &TableOptions) -> Result<Points> {
     let mut room = Room::new();
     match extension(path).as_str() {
         "npy" => Points::of_array(path, options, &mut room),
+        "parquet" => Points::of_columns(path, options, &mut room),
         "csv" | "tsv" => {
             let records = open_csv(path, &room)?;
             TableReader { place: path, options: Some(options) }.read(records, &mut room)
         }
         other => {
-            Err(format_error(path, format!("points must be .npy, .csv or .tsv, but this ends in .{other}")))
+            let rule = "points must be .npy, .csv, .tsv or .parquet";
+            Err(format_error(path, format!("{rule}, but this ends in .{other}")))
         }
     }
 }
@@ -117,6 +121,64 @@ impl Points {
             missing_rows,
             dropped_columns: dropped,
             has_index: false,
+        })
+    }
+
+    /// Reads the chosen columns of a Parquet file.
+    fn of_columns(path: &Path, options: &TableOptions, room: &mut Room) -> Result<Self> {
+        let mut file = ParquetFile::open(path, room)?;
+        let (names, columns) = (file.names(), file.without_index());
+        let labels: Vec<String> = columns.iter().map(|&column| names[column].clone()).collect();
+        let Selection { kept, weight, dropped } = options.select(&path.display(), &labels, 0)?;
+        let mut read = Vec::new();
+        for &at in kept.iter().chain(&weight) {
+            let column = columns[at];
+            if let Some(what) = file.obstacle(column) {
+                let rule = "leave out columns that are not numbers".to_owned();
+                let found =
+                    format!("in {} column {}, '{}', holds {what}", path.display(), column + 1, labels[at]);
+                return Err(Error::Conflict { name: "drop", rule, found });
+            }
+            let numbers = match file.read(column, room)? {
+                Cells::Numbers(numbers) => numbers,
+                _ => vec![f64::NAN; file.rows()],
+            };
+            if let Some(row) = numbers.iter().position(|number| number.is_infinite()) {
+                let (row, value, name) = (row + 1, numbers[row], &labels[at]);
+                let message = format!("numbers must be finite, but row {row} of column '{name}' is {value}");
+                return Err(format_error(path, message));
+            }
+            read.push(numbers);
+        }
+        let gap = |row: usize| read.iter().position(|numbers| numbers[row].is_nan());
+        let (missing_rows, rows): (Vec<_>, Vec<_>) = (0..file.rows()).partition(|&row| gap(row).is_some());
+        if let Some(&row) = missing_rows.first().filter(|_| options.missing == Missing::Error) {
+            let at = gap(row).map_or(0, |place| kept.iter().chain(&weight).copied().nth(place).unwrap_or(0));
+            let found =
+                format!("in {} row {} of column '{}' is missing", path.display(), row + 1, labels[at]);
+            let rule = "be drop-rows where values are missing".to_owned();
+            return Err(Error::Conflict { name: "missing", rule, found });
+        }
+        if rows.is_empty() {
+            let found = if missing_rows.is_empty() {
+                "is empty".to_owned()
+            } else {
+                format!("all {} have gaps", missing_rows.len())
+            };
+            return Err(format_error(path, format!("must hold at least one row of numbers, but {found}")));
+        }
+        room.take(rows.len().saturating_mul(read.len()).saturating_mul(size_of::<f64>()))
+            .map_err(|message| format_error(path, message))?;
+        let values = Array2::from_shape_fn((rows.len(), kept.len()), |(row, column)| read[column][rows[row]]);
+        let weights = weight.and_then(|_| read.last()).map(|all| rows.iter().map(|&row| all[row]).collect());
+        let has_index = columns.len() < names.len();
+        let names = Some(kept.iter().map(|&at| labels[at].clone()).collect());
+        Ok(Self {
+            table: Table { values, names },
+            weights,
+            missing_rows,
+            dropped_columns: dropped,
+            has_index,
         })
     }
 

@@ -43,7 +43,7 @@ pub fn within<T>(limit: Memory, read: impl FnOnce() -> T) -> T {
 }
 
 /// The memory that a reader holds, and the most that it may hold.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Room {
     limit: usize,
     taken: usize,

@@ -55,7 +55,7 @@ Examples:
   rot compare january.csv february.csv march.csv --drop id --fail-on drift
   rot compare batch1.csv batch2.csv --by gas --group-by prefix --run runs/drift && rot report runs/drift")]
 pub struct Compare {
-    /// Table of rows before (.csv, .tsv, .npy, or - for standard input)
+    /// Table of rows before (.csv, .tsv, .parquet, .npy, or - for standard input)
     before: PathBuf,
     /// Tables of rows after; each is compared with BEFORE
     #[arg(required = true, num_args = 1.., value_name = "AFTER")]
