@@ -10,4 +10,7 @@ mod tests;
 
 pub use self::real::Real;
 pub(crate) use self::real::sealed;
-pub(crate) use self::slices::{lower_to_differences, lower_with_places, smallest_difference};
+pub(crate) use self::slices::{
+    MINIMA_BLOCK, block_minima, lower_to_differences, lower_with_places, smallest_difference,
+    two_smallest_differences,
+};

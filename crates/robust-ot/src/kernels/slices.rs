@@ -288,3 +288,45 @@ pub(crate) fn lower_with_places(y: &mut [f64], places: &mut [f64], x: &[f64], c:
         *at = if less { place } else { *at };
     }
 }
+
+/// The length of the blocks of [`block_minima`].
+pub(crate) const MINIMA_BLOCK: usize = 32;
+
+/// For every block of 32 numbers, min_j (x_j − y_j) and min_j (x_j − y_j − t_j).
+#[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+pub(crate) fn block_minima(x: &[f64], y: &[f64], t: &[f64], out: &mut [(f64, f64)]) {
+    const LANES: usize = 8;
+    let blocks = x.chunks(MINIMA_BLOCK).zip(y.chunks(MINIMA_BLOCK)).zip(t.chunks(MINIMA_BLOCK));
+    for (((x, y), t), out) in blocks.zip(out) {
+        let (mut least, mut beyond) = ([f64::INFINITY; LANES], [f64::INFINITY; LANES]);
+        let (x_blocks, x_rest) = x.as_chunks::<LANES>();
+        let (y_blocks, y_rest) = y.as_chunks::<LANES>();
+        let (t_blocks, t_rest) = t.as_chunks::<LANES>();
+        for ((x, y), t) in x_blocks.iter().zip(y_blocks).zip(t_blocks) {
+            for lane in 0..LANES {
+                let difference = x[lane] - y[lane];
+                let further = difference - t[lane];
+                least[lane] = if difference < least[lane] { difference } else { least[lane] };
+                beyond[lane] = if further < beyond[lane] { further } else { beyond[lane] };
+            }
+        }
+        *out = (
+            least.into_iter().fold(f64::INFINITY, f64::min),
+            beyond.into_iter().fold(f64::INFINITY, f64::min),
+        );
+        for ((x, y), t) in x_rest.iter().zip(y_rest).zip(t_rest) {
+            *out = (out.0.min(x - y), out.1.min(x - y - t));
+        }
+    }
+}
+
+/// Puts x_j − y_j − c into (first_j, second_j), the two smallest so far.
+#[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+pub(crate) fn two_smallest_differences(first: &mut [f64], second: &mut [f64], x: &[f64], y: &[f64], c: f64) {
+    for (((first, second), x), y) in first.iter_mut().zip(second).zip(x).zip(y) {
+        let difference = x - y - c;
+        let larger = if difference > *first { difference } else { *first };
+        *second = if larger < *second { larger } else { *second };
+        *first = if difference < *first { difference } else { *first };
+    }
+}

@@ -105,7 +105,9 @@ impl LinearOracle {
     /// are large compared to λ, Sinkhorn would take very long for no visible gain.
     pub(super) fn exact(memory: usize, a: &[f64], b: &[f64], entropy: f64) -> Result<Self> {
         let storage = Storage::of_costs(memory, a.len(), b.len());
-        let kind = Kind::Exact { simplex: Box::new(NetworkSimplex::new(a, b)?), careful: false, entropy };
+        let mut simplex = Box::new(NetworkSimplex::new(a, b)?);
+        simplex.limit_memory(storage.held_bytes(memory, a.len(), b.len()));
+        let kind = Kind::Exact { simplex, careful: false, entropy };
         Ok(Self { kind, storage, costs: Vec::new() })
     }
 

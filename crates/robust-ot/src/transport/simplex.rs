@@ -4,8 +4,12 @@
 //!   f_i + g_j \le C_{ij} \rbrace .$$
 
 use ndarray::Array1;
+use rayon::prelude::*;
 
 use super::cost_rows::{CostRows, ROWS_PER_TILE};
+use super::shortlist::Shortlist;
+use super::sinkhorn::slice;
+use super::sweep::rows_per_block;
 use super::tree::Tree;
 use super::{PlanEntry, normalized};
 use crate::error::Result;
@@ -15,9 +19,9 @@ use crate::kernels::{lower_to_differences, smallest_difference};
 /// Number of units in the total mass. Weights are counted in units of 2⁻¹²⁰, so that flows are exact integers.
 const UNITS: f64 = (1_u128 << 120) as f64;
 /// Reduced costs below this fraction of the largest cost count as rounding.
-const PRICE_TOLERANCE: f64 = 1e-14;
+pub(super) const PRICE_TOLERANCE: f64 = 1e-14;
 /// Number of pivots between two checks of the interrupt flag.
-const PIVOTS_PER_CHECK: usize = 256;
+pub(super) const PIVOTS_PER_CHECK: usize = 256;
 /// Pivot limit per point, more than any real problem takes: beyond it, rounding must have caused cycling.
 const PIVOTS_PER_POINT: usize = 10_000;
 /// The largest number of times potentials are recomputed before rounding is accepted as the limit.
@@ -38,14 +42,19 @@ const MAX_REFRESHES: usize = 20;
 /// ```
 #[derive(Debug, Clone)]
 pub struct NetworkSimplex {
-    a: Array1<f64>,
-    b: Array1<f64>,
+    pub(super) a: Array1<f64>,
+    pub(super) b: Array1<f64>,
     mass: f64,
     /// The points whose weight is at least one unit; the others are not in the tree.
-    rows: Vec<usize>,
-    columns: Vec<usize>,
-    tree: Tree,
-    warm: bool,
+    pub(super) rows: Vec<usize>,
+    pub(super) columns: Vec<usize>,
+    /// The weights of those points, in units.
+    pub(super) supply: Vec<i128>,
+    pub(super) demand: Vec<i128>,
+    pub(super) tree: Tree,
+    /// Whether the last solve reached the optimum.
+    pub(super) warm: bool,
+    pub(super) shortlist: Shortlist,
     next_arc: usize,
     /// The largest number of pivots of one solve.
     pivot_limit: usize,
@@ -119,15 +128,18 @@ impl NetworkSimplex {
         let kept = |units: &[i128]| (0..units.len()).filter(|&i| units[i] > 0).collect::<Vec<_>>();
         let (rows, columns) = (kept(&supply), kept(&demand));
         let pick = |units: &[i128], kept: &[usize]| kept.iter().map(|&i| units[i]).collect::<Vec<_>>();
-        let tree = Tree::star(&pick(&supply, &rows), &pick(&demand, &columns));
+        let (supply, demand) = (pick(&supply, &rows), pick(&demand, &columns));
         Ok(Self {
             a,
             b,
             mass,
             rows,
             columns,
-            tree,
+            tree: Tree::star(&supply, &demand),
+            supply,
+            demand,
             warm: false,
+            shortlist: Shortlist::default(),
             next_arc: 0,
             pivot_limit: usize::MAX,
             tile: Tile::default(),
@@ -137,6 +149,11 @@ impl NetworkSimplex {
     /// Limits the number of pivots of each call of [`solve`](Self::solve); at the limit, its plan is feasible but not optimal.
     pub fn limit_pivots(&mut self, pivots: usize) {
         self.pivot_limit = pivots;
+    }
+
+    /// Limits the bytes that a solve may use besides the costs, where it can do without.
+    pub(crate) fn limit_memory(&mut self, bytes: usize) {
+        self.shortlist.memory = bytes;
     }
 
     /// The tree of the last solve.
@@ -177,13 +194,13 @@ impl NetworkSimplex {
         };
         self.warm = optimal;
         tile.count = 0;
-        let (source_potential, target_potential) = self.feasible_potentials(&cost, &mut tile);
+        let (source_potential, target_potential) = self.feasible_potentials(&cost);
         let plan = self.plan(&cost, &source_potential, &target_potential);
         self.tile = tile;
         Ok(SimplexSolution { plan, source_potential, target_potential, pivots, optimal })
     }
 
-    /// Pivots until no reduced cost is negative.
+    /// Pivots until no reduced cost is negative: on a shortlist first, if that is likely to pay, and then among all arcs.
     fn run(
         &mut self,
         costs: &CostRows,
@@ -192,12 +209,23 @@ impl NetworkSimplex {
         interrupt: &Interrupt,
     ) -> (usize, bool) {
         let points = self.rows.len() + self.columns.len();
+        let limit = self.pivot_limit.min(PIVOTS_PER_POINT * points);
+        let mut pivots = 0;
+        if self.warm {
+            self.tree.ease_anchors(largest);
+        }
+        match self.run_on_shortlist(costs, largest, limit, interrupt) {
+            Some(ended) if ended.stopped || ended.optimal => return (ended.pivots, ended.optimal),
+            Some(ended) => pivots = ended.pivots,
+            // High enough that meeting a demand through the root never pays.
+            None if !self.warm => {
+                self.tree.penalize(2.0 * largest.max(f64::MIN_POSITIVE) * points as f64);
+            }
+            None => (),
+        }
         let mut tolerance = PRICE_TOLERANCE * largest;
-        // High enough that meeting a demand through the root never pays.
-        let penalty = if self.warm { 0.0 } else { 2.0 * largest.max(f64::MIN_POSITIVE) * points as f64 };
         let cost = |i: usize, j: usize| costs.entry(i, j);
-        let (mut pivots, limit) = (0, self.pivot_limit.min(PIVOTS_PER_POINT * points));
-        self.tree.refresh_potentials(cost, penalty);
+        self.tree.refresh_potentials(cost);
         for _ in 0..MAX_REFRESHES {
             let before = pivots;
             while let Some((i, j, reduced)) = self.price(costs, tile, tolerance) {
@@ -212,7 +240,7 @@ impl NetworkSimplex {
             }
             // All demands are met, so the penalty has left the tree: recompute the potentials without it and without
             // drift. A reduced cost can be negative only where C_ij is below |π_i| + |π_j|, so it rounds like those.
-            self.tree.refresh_potentials(cost, 0.0);
+            self.tree.refresh_potentials(cost);
             tolerance = tolerance.min(8.0 * f64::EPSILON * self.tree.largest_potential());
         }
         (pivots, true)
@@ -248,7 +276,7 @@ impl NetworkSimplex {
     }
 
     /// (f, g) with f_i + g_j ≤ C_ij for all points, weightless ones included, by two passes of the c-transform.
-    fn feasible_potentials(&self, cost: &CostRows, tile: &mut Tile) -> (Array1<f64>, Array1<f64>) {
+    fn feasible_potentials(&self, cost: &CostRows) -> (Array1<f64>, Array1<f64>) {
         let (m, n) = cost.dim();
         let (source, target) = self.tree.potentials();
         // The tree may be rooted at a far point of little weight; a shift by that distance would cost digits.
@@ -256,10 +284,30 @@ impl NetworkSimplex {
         // Columns without weight do not bound f.
         let mut shifted = vec![f64::NEG_INFINITY; n];
         self.columns.iter().zip(target).for_each(|(&j, g)| shifted[j] = g + shift);
-        let f: Array1<f64> = (0..m).map(|i| smallest_difference(tile.row(cost, i), &shifted)).collect();
+        let block = rows_per_block(m);
+        let mut f = Array1::zeros(m);
+        let of_rows = f.as_slice_mut().expect("new arrays are contiguous");
+        of_rows.par_chunks_mut(ROWS_PER_TILE).enumerate().for_each_init(Vec::new, |tile, (index, f)| {
+            let first = index * ROWS_PER_TILE;
+            let costs = cost.rows(first..first + f.len(), tile);
+            f.iter_mut()
+                .zip(costs.chunks_exact(n))
+                .for_each(|(f, row)| *f = smallest_difference(row, &shifted));
+        });
+        let of_blocks = slice(&f).par_chunks(block).enumerate().map(|(index, f)| {
+            let (mut tile, mut g) = (Vec::new(), vec![f64::INFINITY; n]);
+            for (part, f) in f.chunks(ROWS_PER_TILE).enumerate() {
+                let first = index * block + part * ROWS_PER_TILE;
+                let costs = cost.rows(first..first + f.len(), &mut tile);
+                f.iter()
+                    .zip(costs.chunks_exact(n))
+                    .for_each(|(f, row)| lower_to_differences(&mut g, row, *f));
+            }
+            g
+        });
         let mut g = vec![f64::INFINITY; n];
-        for i in 0..m {
-            lower_to_differences(&mut g, tile.row(cost, i), f[i]);
+        for of_block in of_blocks.collect::<Vec<_>>() {
+            lower_to_differences(&mut g, &of_block, 0.0);
         }
         (f, Array1::from(g))
     }
@@ -336,6 +384,9 @@ fn balance(supply: &mut [i128], demand: &mut [i128]) {
     }
 }
 
+#[cfg(test)]
+#[path = "shortlist_tests.rs"]
+mod shortlist_tests;
 #[cfg(test)]
 #[path = "simplex_tests.rs"]
 mod tests;

@@ -12,12 +12,12 @@ fn solve(a: &[f64], b: &[f64], cost: &Array2<f64>) -> SimplexSolution {
     NetworkSimplex::new(a, b).unwrap().solve(cost, &Interrupt::default()).unwrap()
 }
 
-fn cost_of(plan: &[PlanEntry], cost: &Array2<f64>) -> f64 {
+pub(super) fn cost_of(plan: &[PlanEntry], cost: &Array2<f64>) -> f64 {
     plan.iter().map(|e| e.mass * cost[[e.row, e.column]]).sum()
 }
 
 /// Checks marginals, sparsity, dual feasibility and strong duality, which together prove optimality.
-fn assert_optimal(a: &[f64], b: &[f64], cost: &Array2<f64>, solution: &SimplexSolution) {
+pub(super) fn assert_optimal(a: &[f64], b: &[f64], cost: &Array2<f64>, solution: &SimplexSolution) {
     let mass: f64 = a.iter().sum();
     let (mut rows, mut columns) = (vec![0.0; a.len()], vec![0.0; b.len()]);
     for e in &solution.plan {
@@ -58,7 +58,7 @@ fn best_permutation(cost: &Array2<f64>) -> f64 {
 }
 
 /// Random weights with the same sum on both sides. Tied ones take few values, zero among them, so partial sums tie.
-fn weights(m: usize, n: usize, tied: bool, seed: u64) -> (Vec<f64>, Vec<f64>) {
+pub(super) fn weights(m: usize, n: usize, tied: bool, seed: u64) -> (Vec<f64>, Vec<f64>) {
     let mut rng = rng(seed);
     let draw = |rng: &mut rand_chacha::ChaCha8Rng| {
         if tied { f64::from(rng.random_range(0..3u8)) } else { rng.random_range(0.0..1.0) }

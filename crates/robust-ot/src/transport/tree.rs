@@ -5,17 +5,17 @@
 //! the node is a source and downward if it is a target. Its flow is stored with the node.
 
 /// Marks a missing parent, child or sibling.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
-struct Node {
-    parent: u32,
-    first_child: u32,
-    next: u32,
-    previous: u32,
-    depth: u32,
+pub(super) struct Node {
+    pub(super) parent: u32,
+    pub(super) first_child: u32,
+    pub(super) next: u32,
+    pub(super) previous: u32,
+    pub(super) depth: u32,
     /// Flow on the arc to the parent, in units of the quantized mass.
-    flow: i128,
+    pub(super) flow: i128,
 }
 
 /// A rooted spanning tree with flows and potentials.
@@ -24,10 +24,13 @@ struct Node {
 /// this rules out cycling through degenerate pivots (Cunningham 1976).
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
-    sources: usize,
-    nodes: Vec<Node>,
+    pub(super) sources: usize,
+    pub(super) nodes: Vec<Node>,
     /// π, with reduced cost C_ij + π_i − π_j zero on tree arcs.
     potential: Vec<f64>,
+    /// The potential of a node while it hangs from the root: the cost of the arc that meets a demand through the root, or
+    /// minus the cost of the arc that takes a supply there.
+    pub(super) anchor: Vec<f64>,
     stack: Vec<u32>,
 }
 
@@ -50,6 +53,7 @@ impl Tree {
             sources: supply.len(),
             nodes: vec![root; count + 1],
             potential: vec![0.0; count + 1],
+            anchor: vec![0.0; count],
             stack: Vec::new(),
         };
         for (node, &flow) in supply.iter().chain(demand).enumerate() {
@@ -60,7 +64,7 @@ impl Tree {
         tree
     }
 
-    fn root(&self) -> usize {
+    pub(super) fn root(&self) -> usize {
         self.nodes.len() - 1
     }
 
@@ -86,9 +90,27 @@ impl Tree {
         (0..self.root()).filter(at_root).map(|v| (v, self.nodes[v].flow))
     }
 
-    /// Sets all potentials from the costs of the tree arcs. An arc from a source to the root is free, one from the
-    /// root to a target costs `penalty`.
-    pub(super) fn refresh_potentials(&mut self, cost: impl Fn(usize, usize) -> f64, penalty: f64) {
+    /// Makes every arc from the root to a target cost `penalty`.
+    pub(super) fn penalize(&mut self, penalty: f64) {
+        self.anchor[self.sources..].fill(penalty);
+    }
+
+    /// Prepares the anchors of an optimal tree for costs up to `largest`: a common part is removed, and anchors of another scale
+    /// are dropped, whose size would cost digits.
+    pub(super) fn ease_anchors(&mut self, largest: f64) {
+        let mut hanging = Vec::new();
+        self.push_children(self.root(), &mut hanging);
+        let common = hanging.first().map_or(0.0, |&v| self.anchor[v as usize]);
+        let size = hanging.iter().fold(0.0_f64, |top, &v| top.max((self.anchor[v as usize] - common).abs()));
+        let keep = size <= largest;
+        for v in hanging {
+            let anchor = &mut self.anchor[v as usize];
+            *anchor = if keep { *anchor - common } else { 0.0 };
+        }
+    }
+
+    /// Sets all potentials from the costs of the tree arcs and the anchors.
+    pub(super) fn refresh_potentials(&mut self, cost: impl Fn(usize, usize) -> f64) {
         let root = self.root();
         self.potential[root] = 0.0;
         let mut stack = std::mem::take(&mut self.stack);
@@ -96,13 +118,13 @@ impl Tree {
         while let Some(v) = stack.pop() {
             let v = v as usize;
             let parent = self.nodes[v].parent as usize;
-            self.potential[v] = self.potential[parent]
-                + match (v < self.sources, parent == root) {
-                    (true, true) => 0.0,
-                    (true, false) => -cost(v, parent - self.sources),
-                    (false, true) => penalty,
-                    (false, false) => cost(parent, v - self.sources),
-                };
+            self.potential[v] = if parent == root {
+                self.anchor[v]
+            } else if v < self.sources {
+                self.potential[parent] - cost(v, parent - self.sources)
+            } else {
+                self.potential[parent] + cost(parent, v - self.sources)
+            };
             self.push_children(v, &mut stack);
         }
         self.stack = stack;
@@ -235,7 +257,7 @@ impl Tree {
         }
     }
 
-    fn attach(&mut self, node: usize, parent: usize) {
+    pub(super) fn attach(&mut self, node: usize, parent: usize) {
         let first = self.nodes[parent].first_child;
         if first != NONE {
             self.nodes[first as usize].previous = node as u32;
