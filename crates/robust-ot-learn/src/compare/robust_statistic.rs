@@ -133,7 +133,7 @@ mod tests {
         for round in 0..40 {
             let shift = f64::from(round % 4) * 0.4;
             // A few are so large that a solve ends before its first plan is optimal.
-            let (m, n) = if round % 25 == 0 { (40, 50) } else { (6 + round as usize % 3, 8) };
+            let (m, n) = if round % 25 == 0 { (24, 30) } else { (6 + round as usize % 3, 8) };
             let values = Array2::from_shape_fn((m + n, 3), |(row, column)| {
                 rng.random::<f64>() + if row < m && column == 0 { shift } else { 0.0 }
             });
