@@ -1,6 +1,7 @@
 """The peers, each run in its own process: `baselines.py METHOD '{"cost": "c.npy", …}'` prints one JSON object."""
 
 import json
+import resource
 import sys
 import time
 
@@ -27,7 +28,67 @@ def emd(a, b, cost=None, x=None, y=None):
     else:
         cost = np.load(cost)
         value, seconds = timed(lambda: ot.emd2(a, b, cost, numItermax=10**9))
-    return {"seconds": seconds, "objective": float(value)}
+    return {"seconds": seconds, "objective": float(value), "memory": peak_memory()}
+
+
+def peak_memory():
+    """The largest memory of this process so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def emd_lazy(a, b, x, y):
+    """POT's simplex with costs that are computed when they are needed."""
+    import ot
+
+    a, b, x, y = (np.load(path) for path in (a, b, x, y))
+    value, seconds = timed(lambda: ot.lp.emd2_lazy(x, y, a, b, return_matrix=False, numItermax=10**9))
+    return {"seconds": seconds, "objective": float(value), "memory": peak_memory()}
+
+
+def emd_sparse(a, b, x, y, nearest=50):
+    """POT's simplex on the nearest targets of every source and the nearest sources of every target: an upper bound, which can
+    lack a plan."""
+    import ot
+    from scipy.sparse import coo_array
+
+    a, b, x, y = (np.load(path) for path in (a, b, x, y))
+
+    def solve():
+        cost = ot.dist(x, y)
+        columns = np.argpartition(cost, nearest, axis=1)[:, :nearest]
+        rows = np.argpartition(cost, nearest, axis=0)[:nearest]
+        kept = np.zeros(cost.shape, dtype=bool)
+        np.put_along_axis(kept, columns, True, axis=1)
+        np.put_along_axis(kept, rows, True, axis=0)
+        at = np.nonzero(kept)
+        return ot.emd2(a, b, coo_array((cost[at], at), shape=cost.shape), numItermax=10**9)
+
+    value, seconds = timed(solve)
+    return {"seconds": seconds, "objective": float(value), "memory": peak_memory()}
+
+
+def min_cost_flow(a, b, x, y, units=10**7):
+    """OR-tools' cost scaling, on whole numbers: weights and costs are rounded to about 1e-7 of the total and of the largest."""
+    from ortools.graph.python import min_cost_flow
+
+    a, b, x, y = (np.load(path) for path in (a, b, x, y))
+
+    def solve():
+        cost = costs(x, y, np.eye(x.shape[1]))
+        scale = units / cost.max()
+        flow = min_cost_flow.SimpleMinCostFlow()
+        m, n = cost.shape
+        supply, demand = (np.rint(weights / weights.sum() * units).astype(np.int64) for weights in (a, b))
+        demand[demand.argmax()] += supply.sum() - demand.sum()
+        starts, ends = np.repeat(np.arange(m), n), m + np.tile(np.arange(n), m)
+        most = np.minimum(supply[:, None], demand[None]).ravel()
+        flow.add_arcs_with_capacity_and_unit_cost(starts, ends, most, np.rint(cost * scale).astype(np.int64).ravel())
+        flow.set_nodes_supplies(np.arange(m + n), np.concatenate([supply, -demand]))
+        assert flow.solve() == flow.OPTIMAL
+        return flow.optimal_cost() / scale / units
+
+    value, seconds = timed(solve)
+    return {"seconds": seconds, "objective": float(value), "memory": peak_memory()}
 
 
 def marginal_error(plan, a, b):
@@ -137,6 +198,9 @@ def rkp(x, y, rho, gap):
 
 METHODS = {
     "emd": emd,
+    "emd-lazy": emd_lazy,
+    "emd-sparse": emd_sparse,
+    "min-cost-flow": min_cost_flow,
     "pot-sinkhorn": pot("sinkhorn"),
     "pot-log": pot("sinkhorn_log"),
     "pot-stabilized": pot("sinkhorn_stabilized"),

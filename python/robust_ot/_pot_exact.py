@@ -31,7 +31,8 @@ def emd(
 
     .. math:: \min_{\gamma \ge 0} \langle \gamma, M \rangle \quad\text{with}\quad \gamma 1 = a,\ \gamma^\top 1 = b
 
-    by a network simplex whose flows are exact integers. The arguments are those of ``ot.emd``.
+    by a network simplex whose flows are exact integers. With two million costs or more it works on a shortlist of arcs, and
+    proves its optimum among all of them. The arguments are those of ``ot.emd``.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def emd(
     center_dual : bool
         Whether to shift the potentials so that ⟨a, u⟩ = ⟨b, v⟩.
     numThreads
-        Accepted for compatibility; the simplex uses one thread.
+        Accepted for compatibility: pivots use one thread, passes over all costs those of :func:`set_threads`.
     check_marginals : bool
         Whether to refuse unequal sums. If not, b is scaled to the sum of a.
     potentials_init : (array-like of shape (m,), array-like of shape (n,)), optional

@@ -146,8 +146,8 @@ fn of_block(
     OfBlock { rows, columns }
 }
 
-/// The second least slack of every column in a sample of about 2 `sampled` rows: in all rows, some 2 m / (2 `sampled`) slacks
-/// are below it.
+/// The second least slack of every column in a sample of about 2 `sampled` rows. In all m rows, some m / `sampled` slacks are
+/// below it.
 fn column_thresholds(costs: &CostRows, (f, g): (&[f64], &[f64]), sampled: usize) -> Vec<f64> {
     let (m, n) = costs.dim();
     let tiles = m.div_ceil(ROWS_PER_TILE);
@@ -192,7 +192,8 @@ mod tests {
                 assert!(m == 1 || listed(best, j));
             }
             assert!(found.len() <= keep * (m + n));
-            assert!(found.iter().all(|x| x.arc.cost == cost[[x.arc.row as usize, x.arc.column as usize]]));
+            let cost_at = |arc: &Arc| cost[[arc.row as usize, arc.column as usize]];
+            assert!(found.iter().all(|x| x.arc.cost.to_bits() == cost_at(&x.arc).to_bits()));
             // With room for all, the arcs below a bound are exactly those.
             let bounded = least_arcs(&CostRows::from(&cost), (f, g), m.max(n), -0.5);
             assert_eq!(bounded.len(), slack.iter().filter(|slack| **slack < -0.5).count());
