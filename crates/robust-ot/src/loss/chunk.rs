@@ -13,6 +13,8 @@ use crate::kernels::Real;
 use crate::linalg::{inner, product_into, row as row_of};
 use crate::metric::{Buffers, WorstCase};
 
+/// Within this many tolerances of zero, a gap says that both plans are optimal as far as the plan found is.
+const SETTLED: f64 = 100.0;
 /// A gap of at most this many units of rounding counts as zero.
 const ROUNDING: f64 = 8.0;
 
@@ -314,8 +316,8 @@ impl<T: Real> Chunk<T> {
             }
             let span = rows.span(row, width);
             let gap = relative_gap(&self.at_current[row], &self.at_found[row], entropy);
-            // A gap far below zero means that the plan found is not optimal either.
-            self.settled[row] = gap.abs() <= least;
+            // A gap far below zero means that the plan found is not optimal either; its own tolerance makes it a little negative.
+            self.settled[row] = gap.abs() <= least.max(SETTLED * tolerance);
             if gap <= least {
                 continue;
             }
