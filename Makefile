@@ -1,5 +1,5 @@
 # On a fresh machine with Rust and Python: make demo, make test.
-.PHONY: api bench bench-capacity bench-cuda bench-learning bench-python check-targets compare-learning demo docs docs-rust fuzz gallery install \
+.PHONY: api bench bench-capacity bench-cuda bench-learning bench-python check-targets compare-learning demo docs docs-rust durability fuzz gallery install \
 	lint lint-python lint-rust man package release site soak test test-browser test-cuda test-python test-rust wheel
 
 VENV := .venv
@@ -30,12 +30,20 @@ install:
 man:
 	cargo run --release --locked --quiet --package rot-cli -- man target/man
 
-# Random problems, each solved in several ways, for SOAK_SECONDS from seed SOAK_SEED; test-rust tries the first few hundred.
+# Finds what is wrong: random problems solved in several ways, known optima in exact arithmetic, slopes of the loss and small
+# entropies, for SOAK_SECONDS per test from the problem SOAK_SEED; then damaged files. test-rust tries the first problems.
 SOAK_SECONDS ?= 600
 SOAK_SEED ?= 0
 soak:
-	SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEED=$(SOAK_SEED) \
-		cargo test --locked --package robust-ot --test soundness -- --nocapture
+	SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEED=$(SOAK_SEED) cargo test --locked --package robust-ot \
+		--test soundness --test forced --test loss --test small_entropy -- --nocapture --test-threads=1 \
+		brackets gradients_are no_bracket
+	$(MAKE) fuzz FUZZ_SECONDS=$(SOAK_SECONDS) FUZZ_SEED=$(SOAK_SEED)
+
+# Kills rot train and cuts its power at random writes, resumes it, and compares the model with that of a run left alone.
+durability:
+	cargo build --release --locked --package rot-cli
+	python3 tools/durability/run.py target/release/rot --kills 500 --cuts 500
 
 # Packages every crate and builds it from the packaged files alone.
 package:
@@ -105,8 +113,8 @@ lint-rust:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 lint-python: $(VENV)/ready
-	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py experiments/comparing.py
-	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py experiments/comparing.py
+	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py experiments/comparing.py tools/durability
+	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py experiments/comparing.py tools/durability
 	$(VENV)/bin/mypy
 
 docs: site docs-rust

@@ -3,6 +3,7 @@
 
 mod common;
 mod exact;
+mod soak;
 
 use common::normal;
 use exact::{Truth, independent, on_a_line, translated};
@@ -11,6 +12,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robust_ot::sets::Prior;
 use robust_ot::{Measure, MetricSet, Problem, Settings};
+use soak::soak;
 
 /// Number of problems of each kind.
 const PROBLEMS: u64 = 250;
@@ -91,19 +93,19 @@ fn assert_bracketed(points: [&Array2<f64>; 2], weights: [&Array1<f64>; 2], truth
 
 #[test]
 fn brackets_of_one_point_hold_its_only_plan() {
-    for seed in 0..PROBLEMS {
+    soak("one point", PROBLEMS, |seed| {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let (n, d) = (rng.random_range(1..7), rng.random_range(1..5));
         let (point, others) = (cloud(1, d, rng), cloud(n, d, rng));
         let (one, weights) = (array![rng.random_range(0.1..10.0)], weights(n, rng));
         let truth = Truth::of([&point, &others], &independent(&one, &weights));
         assert_bracketed([&point, &others], [&one, &weights], &truth, &format!("one point, seed {seed}"));
-    }
+    });
 }
 
 #[test]
 fn brackets_on_a_line_hold_the_monotone_plan() {
-    for seed in 0..PROBLEMS {
+    soak("on a line", PROBLEMS, |seed| {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let (m, n) = (rng.random_range(1..12), rng.random_range(1..12));
         let (source, mut target) = (cloud(m, 1, rng), cloud(n, 1, rng));
@@ -114,12 +116,12 @@ fn brackets_on_a_line_hold_the_monotone_plan() {
         let (a, b) = (weights(m, rng), weights(n, rng));
         let truth = Truth::of([&source, &target], &on_a_line([&source, &target], [&a, &b]));
         assert_bracketed([&source, &target], [&a, &b], &truth, &format!("on a line, seed {seed}"));
-    }
+    });
 }
 
 #[test]
 fn brackets_of_translates_hold_the_translation() {
-    for seed in 0..PROBLEMS {
+    soak("translates", PROBLEMS, |seed| {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let (n, d) = (rng.random_range(1..12), rng.random_range(1..5));
         // On a grid, so that the sums are exact.
@@ -129,5 +131,5 @@ fn brackets_of_translates_hold_the_translation() {
         let (target, a) = (&source + &shift, weights(n, rng));
         let truth = Truth::of([&source, &target], &translated(&a));
         assert_bracketed([&source, &target], [&a, &a], &truth, &format!("translates, seed {seed}"));
-    }
+    });
 }

@@ -1,15 +1,17 @@
 //! Entropies far below the costs, where the plan is nearly exact: every solve still converges.
 
 mod common;
+mod soak;
 
 use common::normal;
 use ndarray::Array2;
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robust_ot::sets::{Displacements, Prior};
 use robust_ot::solve::Interrupt;
 use robust_ot::transport::{NetworkSimplex, Sinkhorn};
 use robust_ot::{Grouping, Measure, MetricSet, Problem, Settings, Status};
+use soak::{draw_set, soak};
 
 fn clouds(m: usize, n: usize, d: usize, seed: u64) -> (Measure, Measure) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -69,4 +71,40 @@ fn plain_transport_converges_to_nine_digits() {
             }
         }
     }
+}
+
+/// H(a) + H(b), the largest −Σ γ ln γ of a plan.
+fn largest_entropy(source: &Measure, target: &Measure) -> f64 {
+    let of = |measure: &Measure| -measure.weights().iter().map(|w| w * w.ln()).sum::<f64>();
+    of(source) + of(target)
+}
+
+#[test]
+fn no_bracket_is_wider_than_that_of_the_exact_plan() {
+    soak("small entropies", 24, |seed| {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        // Mostly small; one in fifty has a thousand points.
+        let most =
+            if std::env::var_os("SOAK_SECONDS").is_some() && rng.random_bool(0.02) { 1000.0 } else { 60.0 };
+        let mut size = || 8f64.powf(rng.random_range(1.0..f64::ln(most) / f64::ln(8.0))) as usize;
+        let (m, n) = (size(), size());
+        let d = rng.random_range(1..7);
+        let (source, target) = clouds(m, n, d, seed);
+        let maps = Displacements::new(&source, &target, &Grouping::none(d)).unwrap();
+        let mut costs = maps.cost(&Array2::eye(d)).unwrap().into_raw_vec_and_offset().0;
+        costs.sort_by(f64::total_cmp);
+        let entropy = costs[costs.len() / 2] * 10f64.powf(rng.random_range(-6.0..-3.0));
+        let set = draw_set(d, rng.random_range(0.5..10.0), rng);
+        let settings = Settings::default().with_memory(if rng.random_bool(0.3) { 0 } else { usize::MAX });
+        let plain = Problem::new(&source, &target, set.clone()).unwrap();
+        let what = format!("seed {seed}, {set}, {m} × {n}, d = {d}, entropy {entropy:e}");
+        let Ok(found) = plain.clone().with_entropy(entropy).unwrap().solve(&settings) else { return };
+        if found.status == Status::Converged {
+            return;
+        }
+        let exact = plain.solve(&settings).unwrap();
+        let omega: f64 = exact.plan().iter().map(|e| e.mass * e.mass.ln()).sum();
+        let width = exact.gap + entropy * (largest_entropy(&source, &target) + omega);
+        assert!(found.gap <= width * (1.0 + 1e-9), "{what}: {found}, the exact plan gives {width:e}");
+    });
 }
