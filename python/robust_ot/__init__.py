@@ -25,7 +25,8 @@ from robust_ot._barycenter import Barycenter, barycenter
 from robust_ot._compare import compare
 from robust_ot._comparison import Comparison
 from robust_ot._core import __version__, get_threads, set_threads
-from robust_ot._distance import Distances, distance, pairwise
+from robust_ot._distance import distance, pairwise
+from robust_ot._distances import Distances
 from robust_ot._explanation import Explanation
 from robust_ot._loss import loss_gradient
 from robust_ot._neighbors import Neighbors, nearest

@@ -24,7 +24,8 @@ except ImportError as error:
 import robust_ot
 from robust_ot import _core
 from robust_ot._columns import matched
-from robust_ot._distance import Distances, MeasureLike, Solver
+from robust_ot._distance import MeasureLike, Solver
+from robust_ot._distances import Distances
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._progress import Progress
 from robust_ot._ray_cluster import connect

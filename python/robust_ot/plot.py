@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robust_ot._distance import Distances
+from robust_ot._distances import Distances
 from robust_ot._loss import loss_gradient
 from robust_ot._solution import Solution
 

@@ -153,7 +153,7 @@ fn features_and_labels() {
     let file = read_features(&dir.path().join("x.parquet")).unwrap();
     assert_eq!(file.names.unwrap(), ["x", "count"]);
     let Features::Dense(array) = file.features else { panic!("a table is dense") };
-    assert!((0..ROWS).all(|i| array[[i, 0]] == number("x", i) as f32));
+    assert!((0..ROWS).all(|i| (array[[i, 0]] - number("x", i) as f32).abs() == 0.0));
     let labels = read_labels(&path("classes.parquet"), None).unwrap();
     assert_eq!(labels.names.unwrap(), ["sea", "ship", "größe"]);
     assert!((0..ROWS).all(|i| labels.rows[i] == [i % 3]));

@@ -116,7 +116,38 @@ impl LossOptions {
         let of_targets = (targets.transport > 0.0).then_some(targets.metric);
         let families = name.family().into_iter().chain(of_targets);
         sets.note_unused(name.name(), families.clone());
+        self.note_unused(name, sets);
         let parameters = sets.parameters_of(families)?;
         Ok((LossChoice { parameters, ..loss }, targets))
+    }
+
+    /// Notes options of transport that have another value than their default and no effect.
+    fn note_unused(&self, name: LossName, sets: &SetOptions) {
+        let (loss, targets) = (LossChoice::default(), TargetChoice::default());
+        let moves = self.target_transport > 0.0;
+        // Without --loss, held-out rows choose it.
+        let transports = moves || self.loss.is_none() || name.family().is_some();
+        let of_loss = [
+            ("--entropy", self.entropy.total_cmp(&loss.entropy).is_ne()),
+            ("--oracle-entropy", self.oracle_entropy.is_some()),
+            ("--fw-iterations", self.fw_iterations != loss.frank_wolfe),
+            ("--sinkhorn-iterations", self.sinkhorn_iterations != loss.sinkhorn),
+            ("--geometry", self.geometry != loss.geometry),
+            ("--groups", sets.groups.is_some()),
+        ];
+        let of_targets = [
+            ("--target-temperature", self.target_temperature.total_cmp(&targets.temperature).is_ne()),
+            ("--target-metric", self.target_metric != targets.metric),
+            ("--target-geometry", self.target_geometry.is_some()),
+        ];
+        for (option, _) in of_loss.iter().filter(|(_, given)| *given && !transports) {
+            say!(
+                "rot: note: {option} has no effect with {}; it belongs to losses with transport",
+                name.name()
+            );
+        }
+        for (option, _) in of_targets.iter().filter(|(_, given)| *given && !moves) {
+            say!("rot: note: {option} has no effect without --target-transport");
+        }
     }
 }

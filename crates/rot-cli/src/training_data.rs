@@ -203,6 +203,9 @@ impl DataOptions {
     fn read_vectors(&self, raw: &mut RawSamples) -> Result<Option<Array2<f64>>, Failure> {
         let mut dropped = self.top_labels.map_or(Ok(Vec::new()), |count| raw.less_frequent(count))?;
         let Some(path) = &self.label_vectors else {
+            if self.missing != Missing::Error {
+                say!("rot: note: --missing has no effect without --label-vectors");
+            }
             raw.drop_labels(&dropped);
             return Ok(None);
         };

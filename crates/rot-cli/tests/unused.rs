@@ -39,6 +39,35 @@ fn a_parameter_of_another_set_is_said() {
 }
 
 #[test]
+fn options_of_training_without_effect_are_said() {
+    let scratch = Scratch::new();
+    scratch.write("y.csv", "class\nno\nyes\nno\nyes\n");
+    let of_loss = "has no effect with ce; it belongs to losses with transport";
+    for (options, note) in [
+        ("--loss ce --fw-iterations 3", format!("--fw-iterations {of_loss}")),
+        ("--loss ce --entropy 0.5", format!("--entropy {of_loss}")),
+        ("--loss ce --geometry rows", format!("--geometry {of_loss}")),
+        ("--loss ce --groups 1", format!("--groups {of_loss}")),
+        (
+            "--loss p --target-temperature 0.2",
+            "--target-temperature has no effect without --target-transport".into(),
+        ),
+        ("--loss p --target-metric kl", "--target-metric has no effect without --target-transport".into()),
+        ("--loss p --missing drop", "--missing has no effect without --label-vectors".into()),
+        ("--loss p --entropy 0.5 --fw-iterations 2", String::new()),
+        ("--loss ce --target-transport 0.5 --target-temperature 0.2 --geometry rows", String::new()),
+    ] {
+        let line = format!("train --train-x b.csv --train-y y.csv --epochs 2 --validation 0 {options}");
+        let output = scratch.run(&line);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{options}: {said}");
+        let found: Vec<&str> = said.lines().filter(|line| line.contains("no effect")).collect();
+        let expected = format!("rot: note: {note}");
+        assert_eq!(found, if note.is_empty() { vec![] } else { vec![expected.as_str()] }, "{options}");
+    }
+}
+
+#[test]
 fn defaults_in_the_help_are_those_of_the_library() {
     let help = Scratch::new().out("distance --help");
     let default = robust_ot::sets::SetParameters::default();
