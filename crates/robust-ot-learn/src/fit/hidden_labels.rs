@@ -17,7 +17,7 @@ use crate::label_kernel::{PriorGeometry, centered};
 use crate::linear;
 use crate::objective::{Objective, Output};
 use crate::score::rank;
-use crate::selection::{Chosen, counts, offset_of};
+use crate::selection::{Chosen, counts, offset_beside, offset_of};
 
 /// Where the minimization without the hidden labels stops.
 const ROUGH: Stop = Stop { evaluations: 40, tolerance: 1e-5 };
@@ -72,25 +72,26 @@ pub(super) fn extension_of(
     let new: Vec<usize> = (kept.len()..all.nrows()).collect();
     let own = [(prior.temperature, prior.free)];
     let kernels = if prior.geometry == PriorGeometry::Names { &own[..] } else { &KERNELS };
-    let mut best: Option<(f64, Extension, Array2<f64>)> = None;
+    let mut best: Option<(f64, Extension)> = None;
+    let of_kept =
+        linear::logits(compared.features(), found.weights.view(), Some(&found.bias)).mapv(f64::from);
     for &(temperature, free) in kernels {
         let tried = Extension { temperature, free, ..plain };
         let (weights, bias) = extended(&found.weights, Some(&found.bias), &all, (&places, &new), tried)?;
         // The offset is fitted to logits without one.
         let bias: Vec<f32> = bias.iter().map(|b| b - plain.offset as f32).collect();
         let logits = linear::logits(compared.features(), weights.view(), Some(&bias)).mapv(f64::from);
-        let auc = auc_without_rest(&logits, compared.targets())?;
+        let (offset, scores) = match objective.output() {
+            Output::Sigmoid => (offset_of(logits.view(), compared.targets()), logits),
+            Output::Softmax => offset_beside(logits.view(), of_kept.view(), compared.targets()),
+        };
+        let auc = auc_without_rest(&scores, compared.targets())?;
         if best.as_ref().is_none_or(|best| auc > best.0) {
-            best = Some((auc, tried, logits));
+            best = Some((auc, Extension { offset, ..tried }));
         }
     }
-    let Some((auc, extension, logits)) = best else { return Ok(Some(plain)) };
-    let offset = match objective.output() {
-        Output::Sigmoid => offset_of(logits.view(), compared.targets()),
-        // A softmax has no odds of single labels.
-        Output::Softmax => plain.offset,
-    };
-    Ok(Some(Extension { offset, auc: auc.is_finite().then_some(auc), ..extension }))
+    let Some((auc, extension)) = best else { return Ok(Some(plain)) };
+    Ok(Some(Extension { auc: auc.is_finite().then_some(auc), ..extension }))
 }
 
 /// The macro AUC of all labels but the last, which has no logits.

@@ -1,7 +1,7 @@
 //! Probabilities from logits, fitted to held-out rows as by Platt: $p = \sigma(a z + b)$, with one a and one b for all
 //! labels, so that no ranking changes.
 
-use ndarray::ArrayView2;
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 use rayon::prelude::*;
 use robust_ot::loss::Targets;
 use serde::{Deserialize, Serialize};
@@ -65,8 +65,37 @@ impl Calibration {
 /// The b with Σ σ(z + b) = Σ t, which makes the mean probability of all labels that of the rows; labels without logits are
 /// ignored. By bisection: the sum grows with b.
 pub(crate) fn offset_of(logits: ArrayView2<f64>, truth: &Targets) -> f64 {
-    let wanted = positives(truth, logits.ncols()).max(0.5);
-    let sum = |b: f64| logits.iter().map(|z| 1.0 / (1.0 + (-(z + b)).exp())).sum::<f64>();
+    shift(logits.iter(), positives(truth, logits.ncols()).max(0.5))
+}
+
+/// The b with which the labels of `logits`, in one softmax with those of `others`, have as much probability in all rows as
+/// they are true; and the logarithms of their probabilities.
+pub(crate) fn offset_beside(
+    logits: ArrayView2<f64>,
+    others: ArrayView2<f64>,
+    truth: &Targets,
+) -> (f64, Array2<f64>) {
+    let own = logits.outer_iter().map(log_total).collect::<Array1<f64>>();
+    let rest = others.outer_iter().map(log_total).collect::<Array1<f64>>();
+    let most = truth.rows() as f64 - 0.5;
+    let offset = shift((&own - &rest).iter(), positives(truth, logits.ncols()).clamp(0.5, most));
+    let mut found = &logits + offset;
+    for ((mut row, own), rest) in found.outer_iter_mut().zip(&own).zip(&rest) {
+        let (more, less) = if own + offset > *rest { (own + offset, *rest) } else { (*rest, own + offset) };
+        row -= more + (less - more).exp().ln_1p();
+    }
+    (offset, found)
+}
+
+/// ln Σ e^z.
+fn log_total(logits: ArrayView1<f64>) -> f64 {
+    let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    top + logits.iter().map(|z| (z - top).exp()).sum::<f64>().ln()
+}
+
+/// The b with Σ σ(z + b) = `wanted`.
+fn shift<'a>(logits: impl Iterator<Item = &'a f64> + Clone, wanted: f64) -> f64 {
+    let sum = |b: f64| logits.clone().map(|z| 1.0 / (1.0 + (-(z + b)).exp())).sum::<f64>();
     let (mut low, mut high) = (-1e3, 1e3);
     while high - low > SMALL {
         let middle = 0.5 * (low + high);
@@ -132,7 +161,6 @@ impl Sums {
 
 #[cfg(test)]
 mod tests {
-    use ndarray::Array2;
     use rand::RngExt;
 
     use super::*;
@@ -170,6 +198,26 @@ mod tests {
         let apart = ndarray::array![[5.0, -5.0], [-5.0, 5.0]];
         let found = Calibration::of(apart.view(), &Targets::new(2, [[0], [1]]).unwrap()).unwrap();
         assert!((found.slope * 5.0 - 3.0_f64.ln()).abs() < 1e-6 && found.offset.abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn offsets_make_labels_as_probable_as_they_are_true() {
+        let mut rng = testing::rng(12);
+        let (own, others) = (testing::matrix(50, 3, &mut rng), testing::matrix(50, 6, &mut rng));
+        let truth = Targets::new(4, (0..50).map(|row| [if row < 8 { row % 3 } else { 3 }])).unwrap();
+        let (offset, logs) = offset_beside(own.view(), others.view(), &truth);
+        assert!((logs.mapv(f64::exp).sum() - 8.0).abs() < 1e-6);
+        for (row, logs) in logs.outer_iter().enumerate() {
+            let total: f64 = own.row(row).iter().map(|z| (z + offset).exp()).sum::<f64>()
+                + others.row(row).iter().map(|z| z.exp()).sum::<f64>();
+            for (z, log) in own.row(row).iter().zip(&logs) {
+                assert!(((z + offset).exp() / total - log.exp()).abs() < 1e-12);
+            }
+        }
+        // Separate odds sum to the number of true labels as well.
+        let offset = offset_of(own.view(), &truth);
+        let sum: f64 = own.iter().map(|z| 1.0 / (1.0 + (-(z + offset)).exp())).sum();
+        assert!((sum - 8.0).abs() < 1e-6);
     }
 
     #[test]
