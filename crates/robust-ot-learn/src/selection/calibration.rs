@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
 const STEPS: usize = 50;
 /// A step below this length is the last.
 const SMALL: f64 = 1e-9;
+/// With fewer true labels than this, the logits of [`calibrate_beside`] keep their scale.
+const FEWEST_POSITIVES: f64 = 30.0;
+/// The largest scale of these logits, and the relative accuracy of the scale.
+const LARGEST_SLOPE: f64 = 1e3;
+const SLOPE_ACCURACY: f64 = 1e-3;
 
 /// a and b of p = σ(a z + b).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -68,19 +73,50 @@ pub(crate) fn offset_of(logits: ArrayView2<f64>, truth: &Targets) -> f64 {
     shift(logits.iter(), positives(truth, logits.ncols()).max(0.5))
 }
 
-/// The b with which the labels of `logits`, in one softmax with those of `others`, have as much probability in all rows as
-/// they are true; and the logarithms of their probabilities.
-pub(crate) fn offset_beside(
+/// The logits a z + b of some labels in one softmax with those of `others`: the a and b of largest likelihood, and the
+/// logarithms of their probabilities. With `b` these labels have as much probability in all rows as they are true.
+///
+/// The likelihood is concave in both, so its slope in a, where b is best for a, falls with a.
+pub(crate) fn calibrate_beside(
     logits: ArrayView2<f64>,
     others: ArrayView2<f64>,
     truth: &Targets,
-) -> (f64, Array2<f64>) {
-    let own = logits.outer_iter().map(log_total).collect::<Array1<f64>>();
+) -> (Calibration, Array2<f64>) {
     let rest = others.outer_iter().map(log_total).collect::<Array1<f64>>();
+    let of_truth: f64 = (0..truth.rows())
+        .flat_map(|row| truth.row(row).iter().filter_map(move |&label| Some((row, label))))
+        .filter(|(_, label)| *label < logits.ncols())
+        .map(|place| logits[place])
+        .sum();
+    let gain = |slope: f64| {
+        let (_, found) = beside(&logits, &rest, slope, truth);
+        of_truth - logits.iter().zip(&found).map(|(z, log)| z * log.exp()).sum::<f64>()
+    };
+    let mut slope = 1.0;
+    // Too few rows say too little; and labels that are less likely the larger their logit are left as they are.
+    if positives(truth, logits.ncols()) >= FEWEST_POSITIVES && gain(0.0) > 0.0 {
+        let (mut low, mut high) = (0.0, 1.0);
+        while gain(high) > 0.0 && high < LARGEST_SLOPE {
+            (low, high) = (high, 2.0 * high);
+        }
+        while high - low > SLOPE_ACCURACY * high {
+            let middle = 0.5 * (low + high);
+            if gain(middle) > 0.0 { low = middle } else { high = middle }
+        }
+        slope = 0.5 * (low + high);
+    }
+    let (offset, found) = beside(&logits, &rest, slope, truth);
+    (Calibration { slope, offset }, found)
+}
+
+/// The best b for a slope a, and the logarithms of the probabilities, beside labels with these ln Σ e^z.
+fn beside(logits: &ArrayView2<f64>, rest: &Array1<f64>, slope: f64, truth: &Targets) -> (f64, Array2<f64>) {
+    let mut found = logits * slope;
+    let own = found.outer_iter().map(log_total).collect::<Array1<f64>>();
     let most = truth.rows() as f64 - 0.5;
-    let offset = shift((&own - &rest).iter(), positives(truth, logits.ncols()).clamp(0.5, most));
-    let mut found = &logits + offset;
-    for ((mut row, own), rest) in found.outer_iter_mut().zip(&own).zip(&rest) {
+    let offset = shift((&own - rest).iter(), positives(truth, logits.ncols()).clamp(0.5, most));
+    found += offset;
+    for ((mut row, own), rest) in found.outer_iter_mut().zip(&own).zip(rest) {
         let (more, less) = if own + offset > *rest { (own + offset, *rest) } else { (*rest, own + offset) };
         row -= more + (less - more).exp().ln_1p();
     }
@@ -205,7 +241,8 @@ mod tests {
         let mut rng = testing::rng(12);
         let (own, others) = (testing::matrix(50, 3, &mut rng), testing::matrix(50, 6, &mut rng));
         let truth = Targets::new(4, (0..50).map(|row| [if row < 8 { row % 3 } else { 3 }])).unwrap();
-        let (offset, logs) = offset_beside(own.view(), others.view(), &truth);
+        let (Calibration { slope, offset }, logs) = calibrate_beside(own.view(), others.view(), &truth);
+        assert_eq!(slope, 1.0); // Eight rows are too few.
         assert!((logs.mapv(f64::exp).sum() - 8.0).abs() < 1e-6);
         for (row, logs) in logs.outer_iter().enumerate() {
             let total: f64 = own.row(row).iter().map(|z| (z + offset).exp()).sum::<f64>()
@@ -218,6 +255,40 @@ mod tests {
         let offset = offset_of(own.view(), &truth);
         let sum: f64 = own.iter().map(|z| 1.0 / (1.0 + (-(z + offset)).exp())).sum();
         assert!((sum - 8.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_scale_that_shrank_the_logits_is_found_again() {
+        let mut rng = testing::rng(13);
+        let (count, labels) = (3000, 4);
+        let (own, others) = (testing::matrix(count, labels, &mut rng), testing::matrix(count, 6, &mut rng));
+        let truth = (0..count).map(|row| {
+            let all: Vec<f64> = own.row(row).iter().map(|z| (z - 0.5).exp()).collect();
+            let rest: f64 = others.row(row).iter().map(|z| z.exp()).sum();
+            let mut left = rng.random::<f64>() * (all.iter().sum::<f64>() + rest);
+            let drawn = all.iter().position(|weight| {
+                left -= weight;
+                left < 0.0
+            });
+            [drawn.unwrap_or(labels)]
+        });
+        let truth = Targets::new(labels + 1, truth.collect::<Vec<_>>()).unwrap();
+        let shrunk = &own / 8.0;
+        let (Calibration { slope, offset }, logs) = calibrate_beside(shrunk.view(), others.view(), &truth);
+        assert!((slope - 8.0).abs() < 1.0 && (offset + 0.5).abs() < 0.15, "{slope} {offset}");
+        // The likelihood is largest there.
+        let rest = others.outer_iter().map(log_total).collect::<Array1<f64>>();
+        let likelihood = |logs: &Array2<f64>| {
+            let of_row = |row: usize| match truth.row(row)[0] {
+                label if label < labels => logs[[row, label]],
+                _ => (1.0 - logs.row(row).iter().map(|log| log.exp()).sum::<f64>()).ln(),
+            };
+            (0..count).map(of_row).sum::<f64>()
+        };
+        let top = likelihood(&logs);
+        for other in [0.9 * slope, 1.1 * slope] {
+            assert!(likelihood(&beside(&shrunk.view(), &rest, other, &truth).1) < top);
+        }
     }
 
     #[test]
