@@ -90,7 +90,8 @@ class RobustOTLoss(nn.Module):  # type: ignore[misc, unused-ignore]
 
     .. math:: \mathrm{mix_{ce}}\,\mathrm{CE}(y, h) + \mathrm{mix_{ot}}\,W(h, y), \qquad h = \mathrm{softmax}(z)
 
-    W is exact for rows with one label, and has a relative gap of at most ``tolerance`` for others. Half-precision input is computed in single precision, and double precision stays double.
+    W is exact for rows with one label, and has a relative gap of at most ``tolerance`` for others. Half-precision input is
+    computed in single precision, and double precision stays double.
 
     CUDA tensors are computed on their own device, on torch's current stream, in single precision and without a copy of
     predictions or gradients; only true labels go through the host. Rows with several labels and more than one Frank-Wolfe
