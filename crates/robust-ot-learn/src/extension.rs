@@ -1,5 +1,6 @@
-//! Weights of labels that no row has, from the prior alone: $w = W_{seen} K_{seen}^{-1} k$, the mean of the prior given the
-//! weights of the other labels. It is the minimum that training with these labels, and without losses for them, would find.
+//! Weights of labels that no row has, from the prior alone: $w = a W_{seen} K_{seen}^{-1} k$, the mean of the prior given the
+//! weights of the other labels, times a factor. With a = 1 it is the minimum that training with these labels, and without
+//! losses for them, would find; such weights are small, and in a softmax that matters.
 
 use ndarray::{Array1, Array2, Axis};
 use robust_ot::linalg::{Eigen, product};
@@ -13,7 +14,7 @@ use crate::model::Model;
 ///
 /// ```
 /// use robust_ot_learn::Extension;
-/// let extension = Extension { temperature: 0.5, free: 0.3, offset: -4.0, auc: Some(0.7) };
+/// let extension = Extension { temperature: 0.5, free: 0.3, slope: 1.0, offset: -4.0, auc: Some(0.7) };
 /// assert!(extension.auc > Some(0.5));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -22,10 +23,19 @@ pub struct Extension {
     pub temperature: f64,
     /// η.
     pub free: f64,
+    /// The factor that undoes the shrinkage of weights that come from other labels, as found by hiding labels: 1 unless
+    /// labels share a softmax.
+    #[serde(default = "one")]
+    pub slope: f64,
     /// The bias, with which hidden labels were as frequent in the predictions as among the training rows.
     pub offset: f64,
     /// The macro AUC of the hidden labels on the training rows; absent if no label was hidden.
     pub auc: Option<f64>,
+}
+
+/// The slope of files that have none.
+fn one() -> f64 {
+    1.0
 }
 
 /// K_seen⁻¹ k, one column per new label. The vectors are those of the label names, with the center of the seen labels.
@@ -127,10 +137,10 @@ pub(crate) fn extended(
     (seen, new): (&[usize], &[usize]),
     extension: Extension,
 ) -> Result<(Array2<f32>, Vec<f32>)> {
-    let Extension { temperature, free, offset, .. } = extension;
+    let Extension { temperature, free, slope, offset, .. } = extension;
     let centered = centered(vectors, seen);
     let (of_seen, of_new) = (centered.select(Axis(0), seen), centered.select(Axis(0), new));
-    let shares = shares(&of_seen, &of_new, temperature, free)?.mapv(|x| x as f32);
+    let shares = shares(&of_seen, &of_new, temperature, free)?.mapv(|x| (slope * x) as f32);
     let found = product(weights.select(Axis(1), seen).view(), shares.view());
     // b_j = b′_j − x̄ᵀ w_j: sharing the biases too, relative to their mean, centers the features of the new labels.
     let own: Vec<f32> = seen.iter().map(|&label| bias.map_or(0.0, |bias| bias[label])).collect();

@@ -293,9 +293,13 @@ fn what_is_chosen_is_the_best_candidate() {
 #[test]
 fn few_rows_are_not_held_out() {
     let (x, truth) = data(10, 3, 4, 7);
-    let Fitted { model, notes, .. } = fit(&FitSettings::default(), Features::Dense(x), &truth, None, 4);
-    assert!(model.about.tried.is_empty());
-    assert!(notes[0].contains("too few rows per label"), "{notes:?}");
+    for (vectors, geometry) in [(None, PriorGeometry::Rows), (Some(vectors(4)), PriorGeometry::Both)] {
+        let features = Features::Dense(x.clone());
+        let Fitted { model, notes, .. } = fit(&FitSettings::default(), features, &truth, vectors, 4);
+        assert!(model.about.tried.is_empty());
+        assert_eq!(model.about.prior.map(|prior| prior.geometry), Some(geometry));
+        assert!(notes[0].contains("too few rows per label"), "{notes:?}");
+    }
 }
 
 #[test]

@@ -179,10 +179,20 @@ impl FullFit {
         let names = match self.settings.loss.name {
             Some(name) => vec![name],
             None if self.settings.loss.states_transport() => vec![LossName::Mix],
+            // A softmax ranks labels without rows lower where another label is likely; separate odds do not.
+            None if single && self.extends() => vec![LossName::CrossEntropy],
             None if single => vec![LossName::CrossEntropy, LossName::BinaryCrossEntropy, LossName::Square],
             None => vec![LossName::BinaryCrossEntropy, LossName::Square],
         };
         names.into_iter().map(|name| Ok((name.name(), self.objective(name)?.objective))).collect()
+    }
+
+    /// Whether labels without rows have vectors.
+    fn extends(&self) -> bool {
+        let Some(vectors) = &self.samples.label_vectors else { return false };
+        (0..vectors.nrows()).any(|label| {
+            self.seen.binary_search(&label).is_err() && vectors.row(label).iter().any(|x| *x != 0.0)
+        })
     }
 
     fn objective(&self, name: LossName) -> Result<FitObjective> {
@@ -237,7 +247,8 @@ impl FullFit {
         let mut choices = scaling.choices().into_iter();
         let unit = choices.find(|choice| choice.row_length == Some(RowLength::ONE)).unwrap_or(scaling);
         let geometries = &options.geometries;
-        let preferred = [PriorGeometry::Names, PriorGeometry::Rows];
+        // Names may say little about what rows look like, and few rows say little about labels: half of each.
+        let preferred = [PriorGeometry::Both, PriorGeometry::Names, PriorGeometry::Rows];
         let geometry = preferred.into_iter().find(|one| geometries.contains(one)).unwrap_or(geometries[0]);
         let l2 = match options.l2 {
             Some(l2) => l2,

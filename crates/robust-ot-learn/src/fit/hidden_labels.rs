@@ -1,5 +1,5 @@
 //! How labels without rows get weights, tried on labels that have rows: a fifth of them is hidden, the others are trained
-//! without them, and the prior extends the model to the hidden ones, whose rows say how good that is.
+//! without them, and the prior extends the model to the hidden ones. A fifth of the rows, held out, says how good that is.
 
 use ndarray::{Array2, Axis};
 use rand::SeedableRng;
@@ -17,7 +17,7 @@ use crate::label_kernel::{PriorGeometry, centered};
 use crate::linear;
 use crate::objective::{Objective, Output};
 use crate::score::rank;
-use crate::selection::{Chosen, counts, offset_of};
+use crate::selection::{Calibration, Chosen, calibrate_beside, counts, offset_of};
 
 /// Where the minimization without the hidden labels stops.
 const ROUGH: Stop = Stop { evaluations: 40, tolerance: 1e-5 };
@@ -25,8 +25,9 @@ const ROUGH: Stop = Stop { evaluations: 40, tolerance: 1e-5 };
 const HIDDEN: usize = 5;
 /// With fewer labels than this, none are hidden.
 const FEWEST_LABELS: usize = 10;
-/// The rows on which hidden labels are compared.
+/// The most rows on which hidden labels are compared, and the fraction of all rows that is held out for that, one in this many.
 const ROWS: usize = 2000;
+const HELD_OUT: usize = 5;
 /// The temperatures and free parts that are tried, unless the prior already is one of names.
 const KERNELS: [(f64, f64); 6] = [(0.25, 0.1), (0.25, 0.3), (0.5, 0.3), (0.5, 1.0), (1.0, 0.3), (1.0, 1.0)];
 
@@ -45,7 +46,7 @@ pub(super) fn extension_of(
     let mut order: Vec<usize> = (0..vectors.nrows()).filter(known).collect();
     // New labels are on average as likely as those with rows.
     let offset = linear.bias.iter().map(|b| f64::from(*b)).sum::<f64>() / linear.bias.len() as f64;
-    let plain = Extension { temperature: prior.temperature, free: prior.free, offset, auc: None };
+    let plain = Extension { temperature: prior.temperature, free: prior.free, slope: 1.0, offset, auc: None };
     if order.len() < FEWEST_LABELS {
         return Ok(Some(plain));
     }
@@ -57,7 +58,9 @@ pub(super) fn extension_of(
     let of_kept = vectors.select(Axis(0), &kept);
     let places: Vec<usize> = (0..kept.len()).collect();
     let names = centered(&of_kept, &places);
-    let (without, objective) = (only(rows, &kept)?, objective_of(objective, kept.len()));
+    let held = held_out(rows.targets());
+    let trained: Vec<usize> = (0..rows.rows()).filter(|row| held.binary_search(row).is_err()).collect();
+    let (without, objective) = (only(&rows.select(&trained), &kept)?, objective_of(objective, kept.len()));
     let problem = Penalized { rows: &without, objective: &objective, names: Some(&names), ..problem };
     let (mut found, minimum) = problem.minimize(ROUGH, interrupt, |_, _| ())?;
     if minimum.interrupted {
@@ -65,32 +68,51 @@ pub(super) fn extension_of(
     }
     chosen.calibration.iter().for_each(|calibration| calibrate(&mut found, *calibration));
 
-    let count = rows.rows().min(ROWS);
-    let drawn: Vec<usize> = (0..count).map(|at| at * rows.rows() / count).collect();
+    // Where no row can be held out, those that trained are compared.
+    let order = if held.is_empty() { trained } else { held };
+    let count = order.len().min(ROWS);
+    let drawn: Vec<usize> = (0..count).map(|at| order[at * order.len() / count]).collect();
     let compared = with_rest(&rows.select(&drawn), &hidden)?;
     let all = ndarray::concatenate![Axis(0), of_kept, vectors.select(Axis(0), &hidden)];
     let new: Vec<usize> = (kept.len()..all.nrows()).collect();
     let own = [(prior.temperature, prior.free)];
     let kernels = if prior.geometry == PriorGeometry::Names { &own[..] } else { &KERNELS };
-    let mut best: Option<(f64, Extension, Array2<f64>)> = None;
+    let mut best: Option<(f64, Extension)> = None;
+    let of_kept =
+        linear::logits(compared.features(), found.weights.view(), Some(&found.bias)).mapv(f64::from);
     for &(temperature, free) in kernels {
         let tried = Extension { temperature, free, ..plain };
         let (weights, bias) = extended(&found.weights, Some(&found.bias), &all, (&places, &new), tried)?;
         // The offset is fitted to logits without one.
         let bias: Vec<f32> = bias.iter().map(|b| b - plain.offset as f32).collect();
         let logits = linear::logits(compared.features(), weights.view(), Some(&bias)).mapv(f64::from);
-        let auc = auc_without_rest(&logits, compared.targets())?;
+        let (Calibration { slope, offset }, scores) = match objective.output() {
+            Output::Sigmoid => {
+                (Calibration { slope: 1.0, offset: offset_of(logits.view(), compared.targets()) }, logits)
+            }
+            Output::Softmax => calibrate_beside(logits.view(), of_kept.view(), compared.targets()),
+        };
+        let auc = auc_without_rest(&scores, compared.targets())?;
         if best.as_ref().is_none_or(|best| auc > best.0) {
-            best = Some((auc, tried, logits));
+            best = Some((auc, Extension { slope, offset, ..tried }));
         }
     }
-    let Some((auc, extension, logits)) = best else { return Ok(Some(plain)) };
-    let offset = match objective.output() {
-        Output::Sigmoid => offset_of(logits.view(), compared.targets()),
-        // A softmax has no odds of single labels.
-        Output::Softmax => plain.offset,
-    };
-    Ok(Some(Extension { offset, auc: auc.is_finite().then_some(auc), ..extension }))
+    let Some((auc, extension)) = best else { return Ok(Some(plain)) };
+    Ok(Some(Extension { auc: auc.is_finite().then_some(auc), ..extension }))
+}
+
+/// One row in five, unless a label would be left without rows.
+fn held_out(targets: &Targets) -> Vec<usize> {
+    let mut left = counts(targets);
+    let fifth = (0..targets.rows()).step_by(HELD_OUT);
+    let held = fifth.filter(|&row| {
+        let possible = targets.row(row).iter().all(|&label| left[label] > 1);
+        if possible {
+            targets.row(row).iter().for_each(|&label| left[label] -= 1);
+        }
+        possible
+    });
+    held.collect()
 }
 
 /// The macro AUC of all labels but the last, which has no logits.

@@ -9,7 +9,7 @@ mod tried;
 
 pub(super) use self::bench::{RowsOfLabels, kernel_of};
 pub use self::calibration::Calibration;
-pub(super) use self::calibration::offset_of;
+pub(super) use self::calibration::{calibrate_beside, offset_of};
 pub(super) use self::folds::{Split, counts};
 pub(super) use self::search::{Chosen, Options, Search};
 pub use self::tried::Tried;
