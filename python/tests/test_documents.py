@@ -12,6 +12,7 @@ import robust_ot.pot
 PARTS = (
     "score", "_compare", "_comparison", "_distance", "_drift", "_neighbors", "pot", "_pot_exact", "_pot_entropic", "_pot_solve",
     "_pot_result", "_pot_dist", "_pot_line", "_solution", "_loss", "_vectors", "_classifier", "torch",
+    "_barycenter", "_torch_distance",
 )  # fmt: skip
 MODULES = ["robust_ot", *(f"robust_ot.{name}" for name in PARTS)]
 
@@ -20,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
-    needs = {"robust_ot._classifier": "sklearn", "robust_ot.torch": "torch"}
+    needs = {"robust_ot._classifier": "sklearn", "robust_ot.torch": "torch", "robust_ot._torch_distance": "torch"}
     if name in needs:
         pytest.importorskip(needs[name])
     failed, tried = doctest.testmod(importlib.import_module(name))
@@ -41,6 +42,13 @@ def test_the_page_for_users_of_pot_runs():
     assert tried > 5
 
 
+def test_the_page_on_building_blocks_runs():
+    pytest.importorskip("torch")
+    failed, tried = doctest.testfile(str(DOCS / "building-blocks.md"), module_relative=False)
+    assert failed == 0
+    assert tried > 15
+
+
 def test_every_public_thing_is_documented_with_an_example():
     pytest.importorskip("sklearn")
     things = [(name, getattr(robust_ot, name)) for name in robust_ot.__all__ if name not in ("__version__", "score")]
@@ -49,8 +57,10 @@ def test_every_public_thing_is_documented_with_an_example():
     for name, thing in things:
         assert inspect.getdoc(thing), name
         without = (
+            "Barycenter",
             "ConvergenceWarning",
             "Distances",
+            "Gradient",
             "Neighbors",
             "set_threads",
             "get_threads",

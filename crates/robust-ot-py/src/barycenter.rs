@@ -17,8 +17,14 @@ use crate::solution::Solution;
 use crate::threads::run;
 
 /// Points and weights of the barycenter, the lower bound, the distances to it, the status, and the values of all steps.
-type Found<'py> =
-    (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>, Vec<Solution>, String, Bound<'py, PyArray1<f64>>);
+type Found<'py> = (
+    Bound<'py, PyArray2<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    f64,
+    Vec<Solution>,
+    String,
+    Bound<'py, PyArray1<f64>>,
+);
 
 /// The barycenter of measures: over the positions of points, given by their number with a seed or by where they start, or over the
 /// weights of points that stay. `search` has whether they stay, the seed, and the maximum number of steps.
