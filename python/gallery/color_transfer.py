@@ -42,7 +42,7 @@ def main(picture: str) -> None:
         print(f"{metric}: mean color {moved.mean(0).round(3)}, that of the flower {samples[1].mean(0).round(3)}")
     for ax in (axes[0, 0], axes[1, 0], axes[0, 1], axes[0, 2]):
         ax.set_axis_off()
-    fig.savefig(picture, dpi=110)
+    fig.savefig(picture, dpi=80)
 
 
 if __name__ == "__main__":

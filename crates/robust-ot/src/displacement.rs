@@ -124,8 +124,8 @@ impl Displacements {
 
     /// C(M) between other points, laid out as these, and the target points.
     pub(crate) fn cost_factors_from(&self, points: &Array2<f64>, metric: &Array2<f64>) -> CostFactors {
-        let (x, alpha) = moved(points, metric, self.groups);
-        let (_, beta) = moved(&self.target, metric, self.groups);
+        let (x, alpha) = moved(points, metric);
+        let (_, beta) = moved(&self.target, metric);
         CostFactors { x, y: self.target.clone(), alpha, beta, squared: true }
     }
 
@@ -194,10 +194,15 @@ pub(crate) fn center(source: &Measure, target: &Measure) -> Array1<f64> {
     (mean(source) + mean(target)) * 0.5
 }
 
+/// Every point times a matrix between groups.
+pub(crate) fn times(points: &Array2<f64>, matrix: &Array2<f64>) -> Array2<f64> {
+    let moved = product(by_slots(points.view(), matrix.nrows()), matrix.view());
+    moved.into_shape_with_order(points.dim()).expect("same number of elements")
+}
+
 /// The points times the metric, and every point's squared length under it.
-pub(crate) fn moved(points: &Array2<f64>, metric: &Array2<f64>, groups: usize) -> (Array2<f64>, Array1<f64>) {
-    let moved = product(by_slots(points.view(), groups), metric.view());
-    let moved = moved.into_shape_with_order(points.dim()).expect("same number of elements");
+pub(crate) fn moved(points: &Array2<f64>, metric: &Array2<f64>) -> (Array2<f64>, Array1<f64>) {
+    let moved = times(points, metric);
     let lengths =
         moved.outer_iter().zip(points.outer_iter()).map(|(moved, point)| moved.dot(&point)).collect();
     (moved, lengths)

@@ -261,7 +261,7 @@ fn points_without_weight_have_no_force() {
         assert!(gradient.source_points.iter().all(|g| g.is_finite()));
         let slope = gradient.source_weights[2];
         if entropy > 0.0 {
-            assert_eq!(slope, f64::NEG_INFINITY);
+            assert!(slope.is_infinite() && slope < 0.0);
             continue;
         }
         // What a little weight there costs.
@@ -279,7 +279,7 @@ fn images_are_barycentric_projections() {
     let grouping = Grouping::random(4, 2, 1).unwrap();
     for entropy in [0.0, 0.3] {
         let solution = solve(&place.problem(&MetricSet::P { k: 1 }, &grouping, entropy));
-        let expected = solution.dense_plan().dot(&place.y) / &place.a.view().insert_axis(ndarray::Axis(1));
+        let expected = solution.dense_plan().dot(&place.y) / place.a.view().insert_axis(ndarray::Axis(1));
         let close = |found: &Array2<f64>, limit: f64| (found - &expected).iter().all(|x| x.abs() < limit);
         assert!(close(&solution.images(), 1e-12));
         // Source points, given as new ones, go where they went.

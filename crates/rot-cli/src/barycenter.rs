@@ -122,7 +122,8 @@ impl Barycenter {
         if self.json {
             self.print_json(&found, &sides, columns, &metric, seconds)?;
         } else {
-            print(&found, &sides, &metric, seconds)?;
+            let of = if self.support.is_some() { "the best weights" } else { "these points" };
+            print(&found, &sides, &metric, (of, seconds))?;
         }
         warn(&found)
     }
@@ -219,11 +220,11 @@ impl Barycenter {
 }
 
 /// Prints the mean distance and each of them.
-fn print(found: &Found, sides: &[Input], metric: &Metric, seconds: f64) -> Result<(), Failure> {
+fn print(found: &Found, sides: &[Input], metric: &Metric, (of, seconds): (&str, f64)) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let (value, lower) = (readable(found.value), readable(found.lower_bound));
     writeln!(out, "mean       {value}")?;
-    writeln!(out, "certified  {lower} ≤ mean distance ≤ {value} of these points")?;
+    writeln!(out, "certified  {lower} ≤ mean distance ≤ {value} of {of}")?;
     writeln!(out, "metric     {}", metric.set())?;
     writeln!(out, "points     {} in {} dimensions", found.measure.len(), found.measure.dim())?;
     let steps = found.history.len() - 1;

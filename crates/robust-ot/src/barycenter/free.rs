@@ -9,10 +9,10 @@
 use ndarray::{Array1, Array2, Zip};
 
 use super::{Barycenter, BarycenterSettings, Barycenters, HALVINGS, Place, ended};
-use crate::displacement::{by_slots, lay_out};
+use crate::displacement::{lay_out, times};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
-use crate::linalg::{Eigen, product};
+use crate::linalg::Eigen;
 use crate::measure::Measure;
 use crate::metric::MetricSet;
 use crate::robust::{LinearOracle, Status};
@@ -67,10 +67,7 @@ impl Barycenters<'_> {
         let inverse =
             eigen.reassemble(&eigen.values.mapv(|w| if w > UNSEEN * largest { 1.0 / w } else { 0.0 }));
         let laid = lay_out(&gradient, &Array1::zeros(gradient.ncols()), &self.grouping);
-        let moved = product(by_slots(laid.view(), self.grouping.groups()), inverse.view());
-        let mut direction = self
-            .grouping
-            .features(&moved.into_shape_with_order(laid.dim()).expect("same number of elements"));
+        let mut direction = self.grouping.features(&times(&laid, &inverse));
         Zip::from(direction.rows_mut()).and(place.measure.weights()).for_each(|mut row, &weight| {
             row *= if weight > 0.0 { -0.5 / weight } else { 0.0 };
         });
@@ -98,7 +95,7 @@ impl Barycenters<'_> {
                 Ok(next) if next.gains(place, theta * slope) => return Ok(Some((next, theta))),
                 // Where a longer step leaves the range of the metric, a shorter one need not.
                 Ok(_) | Err(Error::Overflow { .. } | Error::Range { .. } | Error::Magnitude { .. }) => {
-                    theta *= 0.5
+                    theta *= 0.5;
                 }
                 Err(error) => return Err(error),
             }

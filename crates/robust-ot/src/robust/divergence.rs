@@ -16,11 +16,11 @@ use super::problem::{Problem, SolveOptions};
 use super::settings::Settings;
 use super::solution::Solution;
 use super::status::Status;
-use crate::displacement::{Displacements, by_slots};
+use crate::displacement::{Displacements, times};
 use crate::error::{Error, Result};
 use crate::frame::Rounding;
 use crate::interrupt::Interrupt;
-use crate::linalg::{Eigen, product};
+use crate::linalg::Eigen;
 use crate::metric::MetricSet;
 
 /// The Sinkhorn divergence between two measures under the worst metric of their robust distance, with its bounds.
@@ -167,10 +167,4 @@ impl Divergence {
             ) / problem.masses.1,
         }
     }
-}
-
-/// Every point times a symmetric matrix between groups.
-fn times(points: &Array2<f64>, matrix: &Array2<f64>) -> Array2<f64> {
-    let moved = product(by_slots(points.view(), matrix.nrows()), matrix.view());
-    moved.into_shape_with_order(points.dim()).expect("same number of elements")
 }

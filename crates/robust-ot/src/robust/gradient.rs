@@ -8,7 +8,7 @@ use ndarray::{Array1, Array2, Axis, s};
 
 use super::active::{ActiveSet, VertexPlan};
 use super::solution::Solution;
-use crate::displacement::{Displacements, by_slots};
+use crate::displacement::{Displacements, times};
 use crate::linalg::product;
 use crate::transport::{CostRows, EntropicPlan};
 
@@ -74,9 +74,7 @@ impl Solution {
             self.active.moves(&problem.maps, (&problem.source_weights, &problem.target_weights));
         let under_metric = |moves: Array2<f64>| {
             let laid = problem.coordinates.laid_out(moves);
-            let forces = product(by_slots(laid.view(), self.metric.nrows()), self.metric.view()) * 2.0;
-            let forces = forces.into_shape_with_order(laid.dim()).expect("same number of elements");
-            problem.coordinates.grouping.features(&forces)
+            problem.coordinates.grouping.features(&times(&(laid * 2.0), &self.metric))
         };
         Gradient {
             source_points: under_metric(of_source),

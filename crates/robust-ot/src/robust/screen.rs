@@ -90,7 +90,7 @@ impl Screen {
         }
         moment /= like.len() as f64;
         let (metric, penalty) = Model::new(set, false, &moment).first_metric(&moment)?;
-        let (moved, alpha) = moved(corpus.points(source), &metric, groups);
+        let (moved, alpha) = moved(corpus.points(source), &metric);
         let rounding = rounding_per_moment(&metric, corpus.dim());
         let weights = corpus.weights(source).clone();
         let charge =
@@ -144,7 +144,7 @@ impl Screen {
 
     /// C(M) = α ⊕ β − 2 (S M) Tᵀ.
     fn costs(&self, target: &Array2<f64>) -> Array2<f64> {
-        let (_, beta) = moved(target, &self.metric, self.metric.nrows());
+        let (_, beta) = moved(target, &self.metric);
         let mut cost = Array2::zeros((self.alpha.len(), beta.len()));
         product_into(cost.view_mut(), self.moved.view(), target.t());
         for (mut row, alpha) in cost.axis_iter_mut(Axis(0)).zip(&self.alpha) {
