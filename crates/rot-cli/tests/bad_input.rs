@@ -30,7 +30,7 @@ fn files_that_are_not_measures() {
     refused(&s, "distance word.csv b.csv", &["--drop", "word.csv:2", "column 2", "'four'"]);
     refused(&s, "distance a.csv deep.csv", &["a.csv and deep.csv", "same number of features", "2 and 3"]);
     refused(&s, "distance large.csv b.csv", &["large.csv", "1e150", "1e200"]);
-    refused(&s, "distance points.xyz b.csv", &["points.xyz", ".npy, .csv or .tsv", ".xyz"]);
+    refused(&s, "distance points.xyz b.csv", &["points.xyz", ".npy, .csv, .tsv or .parquet", ".xyz"]);
     refused(&s, "distance missing.csv b.csv", &["missing.csv", "No such file"]);
     refused(&s, "distance . b.csv", &["."]);
 }

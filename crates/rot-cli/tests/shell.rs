@@ -5,8 +5,9 @@ mod common;
 use common::Scratch;
 
 /// The commands that `rot help` knows.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "distance",
+    "barycenter",
     "pairwise",
     "nearest",
     "compare",

@@ -91,11 +91,18 @@ impl Palette {
     }
 }
 
-/// The ink that is readable on a color.
+/// The ink that is readable on a color: dark above the luminance at which both have the same contrast.
 fn ink_on(paint: RGBColor) -> RGBColor {
-    let RGBColor(red, green, blue) = paint;
-    let light = 0.299 * f64::from(red) + 0.587 * f64::from(green) + 0.114 * f64::from(blue);
-    if light > 130.0 { DARK_INK } else { LIGHT_INK }
+    if luminance(paint) > 0.18 { DARK_INK } else { LIGHT_INK }
+}
+
+/// The relative luminance of the Web Content Accessibility Guidelines.
+fn luminance(RGBColor(red, green, blue): RGBColor) -> f64 {
+    let linear = |part: u8| {
+        let x = f64::from(part) / 255.0;
+        if x <= 0.040_45 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
 }
 
 /// The positions of the parts, in pixels.
@@ -248,12 +255,7 @@ mod tests {
 
     /// The contrast ratio of the Web Content Accessibility Guidelines.
     fn contrast(one: RGBColor, other: RGBColor) -> f64 {
-        let linear = |part: u8| {
-            let x = f64::from(part) / 255.0;
-            if x <= 0.040_45 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
-        };
-        let light = |c: RGBColor| 0.2126 * linear(c.0) + 0.7152 * linear(c.1) + 0.0722 * linear(c.2) + 0.05;
-        let (x, y) = (light(one), light(other));
+        let (x, y) = (luminance(one) + 0.05, luminance(other) + 0.05);
         x.max(y) / x.min(y)
     }
 }
