@@ -88,11 +88,22 @@ impl Palette {
     }
 }
 
-/// The ink that is readable on a color.
+/// The ink that stands out more from a color.
 fn ink_on(paint: RGBColor) -> RGBColor {
-    let RGBColor(red, green, blue) = paint;
-    let light = 0.299 * f64::from(red) + 0.587 * f64::from(green) + 0.114 * f64::from(blue);
-    if light > 130.0 { DARK_INK } else { LIGHT_INK }
+    if contrast(paint, DARK_INK) > contrast(paint, LIGHT_INK) { DARK_INK } else { LIGHT_INK }
+}
+
+/// The contrast ratio of the Web Content Accessibility Guidelines, (L₁ + 0.05) / (L₂ + 0.05) for the luminances L₁ ≥ L₂.
+fn contrast(one: RGBColor, other: RGBColor) -> f64 {
+    let linear = |part: u8| {
+        let x = f64::from(part) / 255.0;
+        if x <= 0.040_45 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
+    };
+    let light = |RGBColor(red, green, blue)| {
+        0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue) + 0.05
+    };
+    let (x, y) = (light(one), light(other));
+    x.max(y) / x.min(y)
 }
 
 /// The positions of the parts, in pixels.
@@ -231,19 +242,8 @@ mod tests {
         for step in -20..=20 {
             for paint in [signed_color(f64::from(step) / 20.0), color(f64::from(step) / 20.0)] {
                 let contrast = contrast(paint, ink_on(paint));
-                assert!(contrast > 3.0, "{paint:?} {contrast}");
+                assert!(contrast > 4.2, "{paint:?} {contrast}");
             }
         }
-    }
-
-    /// The contrast ratio of the Web Content Accessibility Guidelines.
-    fn contrast(one: RGBColor, other: RGBColor) -> f64 {
-        let linear = |part: u8| {
-            let x = f64::from(part) / 255.0;
-            if x <= 0.040_45 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
-        };
-        let light = |c: RGBColor| 0.2126 * linear(c.0) + 0.7152 * linear(c.1) + 0.0722 * linear(c.2) + 0.05;
-        let (x, y) = (light(one), light(other));
-        x.max(y) / x.min(y)
     }
 }
