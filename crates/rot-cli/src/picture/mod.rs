@@ -131,7 +131,7 @@ pub fn color(part: f64) -> RGBColor {
 
 /// The color of a signed value between −1 and 1.
 fn signed_color(part: f64) -> RGBColor {
-    along(&DIVERGING, (part + 1.0) / 2.0)
+    along(&DIVERGING, 0.5 + part / 2.0)
 }
 
 /// The color at a place between the first (0) and the last (1) of a scale.
