@@ -29,6 +29,7 @@ type Found<'py> = (
 /// The barycenter of measures: over the positions of points, given by their number with a seed or by where they start, or over the
 /// weights of points that stay. `search` has whether they stay, the seed, and the maximum number of steps.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub fn barycenter<'py>(
     py: Python<'py>,
     points: Vec<Bound<'py, PyAny>>,

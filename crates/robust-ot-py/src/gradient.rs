@@ -106,7 +106,7 @@ pub fn differentiate<'py>(
 }
 
 /// A gradient as arrays.
-pub fn arrays<'py>(py: Python<'py>, gradient: Gradient) -> Gradients<'py> {
+pub fn arrays(py: Python<'_>, gradient: Gradient) -> Gradients<'_> {
     let Gradient { source_points, target_points, source_weights, target_weights, .. } = gradient;
     (
         source_points.into_pyarray(py),

@@ -91,18 +91,22 @@ impl Palette {
     }
 }
 
-/// The ink that is readable on a color: dark above the luminance at which both have the same contrast.
+/// The ink that stands out more from a color.
 fn ink_on(paint: RGBColor) -> RGBColor {
-    if luminance(paint) > 0.18 { DARK_INK } else { LIGHT_INK }
+    if contrast(paint, DARK_INK) > contrast(paint, LIGHT_INK) { DARK_INK } else { LIGHT_INK }
 }
 
-/// The relative luminance of the Web Content Accessibility Guidelines.
-fn luminance(RGBColor(red, green, blue): RGBColor) -> f64 {
+/// The contrast ratio of the Web Content Accessibility Guidelines, (L₁ + 0.05) / (L₂ + 0.05) for the luminances L₁ ≥ L₂.
+fn contrast(one: RGBColor, other: RGBColor) -> f64 {
     let linear = |part: u8| {
         let x = f64::from(part) / 255.0;
         if x <= 0.040_45 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
     };
-    0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+    let light = |RGBColor(red, green, blue)| {
+        0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue) + 0.05
+    };
+    let (x, y) = (light(one), light(other));
+    x.max(y) / x.min(y)
 }
 
 /// The positions of the parts, in pixels.
@@ -248,14 +252,8 @@ mod tests {
         for step in -20..=20 {
             for paint in [signed_color(f64::from(step) / 20.0), color(f64::from(step) / 20.0)] {
                 let contrast = contrast(paint, ink_on(paint));
-                assert!(contrast > 3.0, "{paint:?} {contrast}");
+                assert!(contrast > 4.2, "{paint:?} {contrast}");
             }
         }
-    }
-
-    /// The contrast ratio of the Web Content Accessibility Guidelines.
-    fn contrast(one: RGBColor, other: RGBColor) -> f64 {
-        let (x, y) = (luminance(one) + 0.05, luminance(other) + 0.05);
-        x.max(y) / x.min(y)
     }
 }
