@@ -201,7 +201,7 @@ def exact_large(report, sizes):
         ["n", "solver", "seconds", "ours / theirs", "memory", "objective / ours − 1"],
         "Squared distances are timed with the solve, d = 30, random weights. POT's sparse solver gets the 50 nearest\n"
         "neighbors of every point, and finds an upper bound; OR-tools rounds weights and costs to seven digits. A solver\n"
-        f"without a time failed or was stopped after {LONG_LIMIT} s. Target: .25, .18, .12 of POT `emd2` at 4000, 8000, 12,000.",
+        f"without a time failed or was stopped after {LONG_LIMIT} s. Target: .25, .18, .12 of POT `emd2` at 4000, 8000, 12,000",
     )
     rng = np.random.default_rng(2)
     peers = {"POT `emd2`": "emd", "POT lazy": "emd-lazy", "POT sparse": "emd-sparse", "OR-tools": "min-cost-flow"}

@@ -27,9 +27,13 @@ impl<T: Real> Sinkhorn<T> {
     /// Sets g to that of the exact plan, corrected to first order in λ. Returns false if there is no such plan.
     pub(super) fn start_exactly(&mut self, cost: &CostRows<T>, interrupt: &Interrupt) -> Result<bool> {
         let Some(cost) = cost.in_double() else { return Ok(false) };
-        let mut simplex = match self.exact.take() {
-            Some(simplex) => simplex,
-            None => Box::new(NetworkSimplex::new(slice(&self.a), slice(&self.b))?),
+        let mut simplex = if let Some(simplex) = self.exact.take() {
+            simplex
+        } else {
+            let mut simplex = Box::new(NetworkSimplex::new(slice(&self.a), slice(&self.b))?);
+            // The memory for plans is in use.
+            simplex.limit_memory(0);
+            simplex
         };
         let solution = simplex.solve(cost, interrupt)?;
         self.exact = Some(simplex);

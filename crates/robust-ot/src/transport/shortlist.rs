@@ -10,7 +10,7 @@ use super::cost_rows::CostRows;
 use super::first_potentials::first_potentials;
 use super::forest::Forest;
 use super::least_arcs::{Arc, Found, least_arcs};
-use super::simplex::{NetworkSimplex, PIVOTS_PER_CHECK, PRICE_TOLERANCE};
+use super::simplex::{MAX_REFRESHES, NetworkSimplex, PIVOTS_PER_CHECK, PRICE_TOLERANCE};
 use super::sinkhorn::slice;
 use super::tree::Tree;
 use crate::interrupt::Interrupt;
@@ -165,7 +165,7 @@ impl NetworkSimplex {
         Some(())
     }
 
-    /// Pivots until no reduced cost on the list is negative; false if it was stopped.
+    /// Pivots until no reduced cost on the list is negative, up to rounding; false if it was stopped.
     fn pivot_on_list(
         &mut self,
         costs: &CostRows,
@@ -174,7 +174,7 @@ impl NetworkSimplex {
         interrupt: &Interrupt,
     ) -> bool {
         self.tree.refresh_potentials(|i, j| costs.entry(i, j));
-        loop {
+        for _ in 0..MAX_REFRESHES {
             let before = *pivots;
             while let Some((i, j, reduced)) = self.shortlist.price(&self.tree, tolerance) {
                 if *pivots >= limit || (pivots.is_multiple_of(PIVOTS_PER_CHECK) && interrupt.is_raised()) {
@@ -184,10 +184,11 @@ impl NetworkSimplex {
                 *pivots += 1;
             }
             if *pivots == before {
-                return true;
+                break;
             }
             // Without the drift, and without a penalty that has left the tree.
             self.tree.refresh_potentials(|i, j| costs.entry(i, j));
         }
+        true
     }
 }

@@ -25,9 +25,12 @@ pub(super) const PIVOTS_PER_CHECK: usize = 256;
 /// Pivot limit per point, more than any real problem takes: beyond it, rounding must have caused cycling.
 const PIVOTS_PER_POINT: usize = 10_000;
 /// The largest number of times potentials are recomputed before rounding is accepted as the limit.
-const MAX_REFRESHES: usize = 20;
+pub(super) const MAX_REFRESHES: usize = 20;
 
 /// An exact solver for fixed weights; a second call with other costs starts from the last basis.
+///
+/// With two million costs or more it works on a shortlist of arcs, which entropic potentials choose, and which grows until
+/// all other arcs are proven to be of no use. Costs of which many are equal are left to the simplex on all arcs.
 ///
 /// ```
 /// use ndarray::array;
