@@ -343,8 +343,12 @@ impl MetricSet {
             }
             Self::Features { lambda } => unit * (terms + lambda * size as f64),
             Self::Ds { lambda, prior } => {
-                let of_scaling = moment.diag().sum() + lambda * (prior.total(size) + size as f64);
-                scaling::ROW_SUM_LIMIT * terms + unit * of_scaling
+                let (trace, total) = (moment.diag().sum(), prior.total(size));
+                // Moving row sums by δ changes ⟨V, M⟩ by that part of it, and λ KL by δ λ (r + 2 Σ |u|), where the dual value is
+                // h = tr V + λ (r − 2 Σ u − Σ M₀).
+                let scalings = (worst.value - trace + lambda * (total - size as f64)).abs();
+                let of_row_sums = terms - worst.value.abs() + trace + lambda * size as f64 + scalings;
+                scaling::ROW_SUM_LIMIT * of_row_sums + unit * (trace + lambda * (total + size as f64))
             }
             Self::Srw { k } => unit * (terms + *k as f64 * top()),
             Self::Rkp { rho } if rho.is_infinite() => unit * (terms + top()),
