@@ -31,7 +31,7 @@ _KEYWORDS = (
     "oracle_entropy",
     "fw_iterations",
     "sinkhorn_iterations",
-    "tolerance",
+    "loss_tolerance",
     "geometry",
     "target_transport",
     "target_temperature",
@@ -96,7 +96,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Regularization of the inner linear problems, if different from ``entropy``.
     fw_iterations, sinkhorn_iterations : int, optional
         Maximum number of iterations per loss and per linear problem; rows with one label need none.
-    tolerance : float, optional
+    loss_tolerance : float, optional
         Relative gap of the transport of rows with several labels; see :func:`loss_gradient`.
     geometry, target_geometry : {'names', 'rows'}
         Whether the label vectors or the training rows define which labels are close, for the loss and for the targets.
@@ -212,7 +212,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         oracle_entropy: float | None = None,
         fw_iterations: int | None = None,
         sinkhorn_iterations: int | None = None,
-        tolerance: float | None = None,
+        loss_tolerance: float | None = None,
         geometry: str = "names",
         target_transport: float = 0.0,
         target_temperature: float = 0.3,
@@ -255,7 +255,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.oracle_entropy = oracle_entropy
         self.fw_iterations = fw_iterations
         self.sinkhorn_iterations = sinkhorn_iterations
-        self.tolerance = tolerance
+        self.loss_tolerance = loss_tolerance
         self.geometry = geometry
         self.target_transport = target_transport
         self.target_temperature = target_temperature

@@ -327,7 +327,8 @@ def test_the_excess_is_zero_between_equal_clouds(rng):
         assert other.value - other.excess == pytest.approx(other.offset) == same.offset
         assert pickle.loads(pickle.dumps(other)).excess == other.excess
         both = robust_ot.pairwise([X, Y], **keywords)
-        assert both.excess[0, 1] == other.excess
+        # Bounds include allowances for rounding, which differ between one pair and many.
+        assert both.excess[0, 1] == pytest.approx(other.excess, rel=1e-12)
         assert both.excess[1, 1] == pytest.approx(0, abs=1e-9)
     assert robust_ot.distance(X, X, metric="features").value == pytest.approx(np.log(6) - 5)
 

@@ -123,7 +123,10 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    return tmp_path
+    yield tmp_path
+    # Blocks on Ray start a cluster on this machine, which other tests must not find.
+    if "ray" in sys.modules and sys.modules["ray"].is_initialized():
+        sys.modules["ray"].shutdown()
 
 
 def check_same(shown, found, where):

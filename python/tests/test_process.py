@@ -150,8 +150,8 @@ LONG = {
         work = lambda: robust_ot.pairwise(measures, tol=1e-10)
     """,
     "emd": """
-        M = rng.random((5000, 5000))
-        a = np.full(5000, 1 / 5000)
+        M = rng.random((9000, 9000))
+        a = np.full(9000, 1 / 9000)
         work = lambda: robust_ot.emd(a, a, M)
     """,
     "loss_gradient": """

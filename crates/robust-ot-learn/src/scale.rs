@@ -73,7 +73,7 @@ impl Scale {
     ///
     /// let measure = Measure::uniform(array![[0.0, 5.0], [4.0, 5.0]])?;
     /// assert_eq!(Scale::Std.factors(&[measure])?, Some(array![2.0, 1.0]));
-    /// # Ok::<(), robust_ot_learn::Error>(())
+    /// # Ok::<(), robust_ot::Error>(())
     /// ```
     ///
     /// # Errors

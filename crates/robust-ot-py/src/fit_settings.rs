@@ -88,7 +88,7 @@ impl<'py> Keywords<'_, 'py> {
             oracle_entropy: self.number("oracle_entropy")?,
             frank_wolfe: self.count("fw_iterations")?,
             sinkhorn: self.count("sinkhorn_iterations")?,
-            tolerance: self.number("tolerance")?,
+            tolerance: self.number("loss_tolerance")?,
             geometry: self.named::<Geometry>("geometry")?.unwrap_or(usual.geometry),
         })
     }

@@ -56,7 +56,7 @@ fn transport(keywords: &Bound<'_, PyDict>, about: &About, robust: &LossSettings)
     keywords.set_item("oracle_entropy", robust.oracle_entropy)?;
     keywords.set_item("fw_iterations", robust.frank_wolfe)?;
     keywords.set_item("sinkhorn_iterations", robust.sinkhorn)?;
-    keywords.set_item("tolerance", robust.tolerance)?;
+    keywords.set_item("loss_tolerance", robust.tolerance)?;
     if let Some(assignment) = &about.groups {
         grouping(keywords, assignment, robust.set.family())?;
     }

@@ -349,7 +349,8 @@ proptest! {
         let names: Vec<Vec<usize>> = truth.iter().map(|row| row.iter().map(|&label| renamed(label)).collect()).collect();
         let after = solve(&vectors.select(Axis(0), &order), &logs.select(Axis(1), &order), &names);
         assert_abs_diff_eq!(before.losses, after.losses, epsilon = 1e-9);
-        assert_abs_diff_eq!(before.gradients.select(Axis(1), &order), after.gradients, epsilon = 1e-6);
+        // A gradient is as accurate as the square root of the gap.
+        assert_abs_diff_eq!(before.gradients.select(Axis(1), &order), after.gradients, epsilon = 1e-4);
     }
 }
 
