@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._pot_gradients import with_gradients
 from robust_ot._warning import warn_unconverged
 
-Clouds = Tensor | Sequence[Tensor]
+Clouds: TypeAlias = Tensor | Sequence[Tensor]
 
 
 class Bounded(NamedTuple):

@@ -150,9 +150,10 @@ LONG = {
         work = lambda: robust_ot.pairwise(measures, tol=1e-10)
     """,
     "emd": """
-        M = rng.random((9000, 9000))
-        a = np.full(9000, 1 / 9000)
-        work = lambda: robust_ot.emd(a, a, M)
+        x, y = rng.normal(size=(7000, 1, 2)), rng.normal(size=(1, 7000, 2))
+        M = ((x - y) ** 2).sum(axis=2)
+        a, b = rng.dirichlet(np.ones(7000), 2)
+        work = lambda: robust_ot.emd(a, b, M)
     """,
     "loss_gradient": """
         h, V = rng.dirichlet(np.ones(200), 3000), rng.normal(size=(200, 60))
