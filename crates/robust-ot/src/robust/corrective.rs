@@ -8,7 +8,7 @@ use super::line_search::line_search;
 use super::model::Model;
 use super::simplex_qp::simplex_qp;
 use crate::error::Result;
-use crate::linalg::inner;
+use crate::linalg::{difference, inner};
 
 /// The most Newton steps of one correction; the next correction continues from there.
 const MAX_NEWTON: usize = 30;
@@ -21,9 +21,9 @@ const STEP_ACCURACY: f64 = 0.01;
 pub(super) fn correct(active: &mut ActiveSet, model: &Model, entropy: f64, tolerance: f64) -> Result<()> {
     let mut moment = active.moment();
     let mut worst = model.evaluate(&moment)?;
+    // Weights sum to one, so what all moments have in common does not matter; without it, less is lost to rounding.
+    let away: Vec<_> = active.vertices.iter().map(|vertex| difference(&vertex.moment, &moment)).collect();
     for _ in 0..MAX_NEWTON {
-        // Weights sum to one, so what all moments have in common does not matter; without it, less is lost to rounding.
-        let away: Vec<_> = active.vertices.iter().map(|vertex| &vertex.moment - &moment).collect();
         let entropies = active.vertices.iter().map(|vertex| entropy * vertex.entropy);
         let slopes: Array1<f64> =
             away.iter().zip(entropies).map(|(v, o)| inner(v, &worst.metric) + o).collect();
