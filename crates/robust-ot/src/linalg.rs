@@ -103,6 +103,12 @@ pub fn flat_mut<T>(a: &mut Array2<T>) -> &mut [T] {
     a.as_slice_mut().expect("the matrices of this crate are row-major")
 }
 
+/// A − B for row-major matrices, in one pass over their entries.
+pub(crate) fn difference(a: &Array2<f64>, b: &Array2<f64>) -> Array2<f64> {
+    let entries = flat(a).iter().zip(flat(b)).map(|(x, y)| x - y).collect();
+    Array2::from_shape_vec(a.dim(), entries).expect("as many entries as A")
+}
+
 /// <A, B> = Σ_ab A_ab B_ab, row by row: a term passes through as many roundings as A has rows and columns.
 pub fn inner(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
     a.outer_iter().zip(b.outer_iter()).map(|(x, y)| x.dot(&y)).sum()

@@ -344,10 +344,12 @@ impl MetricSet {
             Self::Features { lambda } => unit * (terms + lambda * size as f64),
             Self::Ds { lambda, prior } => {
                 let (trace, total) = (moment.diag().sum(), prior.total(size));
-                // Moving row sums by δ changes ⟨V, M⟩ by that part of it, and λ KL by δ λ (r + 2 Σ |u|), where the dual value is
-                // h = tr V + λ (r − 2 Σ u − Σ M₀).
-                let scalings = (worst.value - trace + lambda * (total - size as f64)).abs();
-                let of_row_sums = terms - worst.value.abs() + trace + lambda * size as f64 + scalings;
+                // M + diag(1 − M1) has row sums of one, as every M_aa ≥ 1/r² leaves room for it. That changes ⟨V, M⟩ by at most δ tr V
+                // and, as λ ln(M_aa / M₀_aa) = 2λ u_a, λ KL by at most δ λ (r + 2 Σ |u|). The dual value counts row sums as one too:
+                // that adds another δ tr V.
+                let scalings: f64 =
+                    worst.metric.diag().indexed_iter().map(|(a, m)| (m / prior.entry(a, a)).ln().abs()).sum();
+                let of_row_sums = 2.0 * trace + lambda * (size as f64 + scalings);
                 scaling::ROW_SUM_LIMIT * of_row_sums + unit * (trace + lambda * (total + size as f64))
             }
             Self::Srw { k } => unit * (terms + *k as f64 * top()),

@@ -184,3 +184,17 @@ fn each_parameter_out_of_range_is_refused() {
         assert!(matches!(set.check(3), Err(Error::Parameter { .. })), "{set}");
     }
 }
+
+#[test]
+fn row_sums_off_by_rounding_are_charged_by_each_scaling_and_not_by_their_sum() {
+    // The scalings of the two features are u = ±3.45: their sum is zero.
+    let prior = Prior::Matrix(array![[1e-3, 0.0], [0.0, 1e3]]);
+    let set = MetricSet::Ds { lambda: 1.0, prior };
+    let moment = array![[1e-3, 0.0], [0.0, 1e-3]];
+    let worst = set.evaluate(&moment).unwrap();
+    // Row sums that change by ±t change the penalty by this slope.
+    let along = |t: f64| penalty(&set, &(&worst.metric + &array![[t, 0.0], [0.0, -t]]));
+    let slope = ((along(1e-5) - along(-1e-5)) / 2e-5).abs();
+    assert!(slope > 13.0, "{slope}");
+    assert!(set.rounding(&moment, &worst) >= scaling::ROW_SUM_LIMIT * slope);
+}

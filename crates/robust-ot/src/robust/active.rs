@@ -5,6 +5,8 @@ use std::sync::Arc;
 use ndarray::Array2;
 
 use crate::displacement::Displacements;
+use crate::kernels::sealed::Kernels;
+use crate::linalg::{flat, flat_mut};
 use crate::transport::{CostRows, EntropicPlan, PlanEntry};
 
 /// The number of calls for which a vertex without weight is kept. Where h has corners, the vertices around one alternate:
@@ -168,7 +170,7 @@ impl ActiveSet {
     pub(super) fn combine(&self, coefficients: &[f64]) -> Array2<f64> {
         let mut sum = Array2::zeros(self.vertices[0].moment.dim());
         for (vertex, &c) in self.vertices.iter().zip(coefficients).filter(|(_, c)| **c != 0.0) {
-            sum.scaled_add(c, &vertex.moment);
+            f64::add_scaled(flat_mut(&mut sum), c, flat(&vertex.moment));
         }
         sum
     }

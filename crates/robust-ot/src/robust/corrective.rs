@@ -8,7 +8,9 @@ use super::line_search::line_search;
 use super::model::Model;
 use super::simplex_qp::simplex_qp;
 use crate::error::Result;
-use crate::linalg::inner;
+use crate::kernels::sealed::Kernels;
+use crate::linalg::{difference, flat};
+use crate::metric::WorstCase;
 
 /// The most Newton steps of one correction; the next correction continues from there.
 const MAX_NEWTON: usize = 30;
@@ -17,16 +19,21 @@ const LINE_ACCURACY: f64 = 0.1;
 /// The quadratic program is solved to this fraction of the decrease that its step promises.
 const STEP_ACCURACY: f64 = 0.01;
 
-/// Moves the weights until no vertex promises to lower the objective by more than `tolerance`.
-pub(super) fn correct(active: &mut ActiveSet, model: &Model, entropy: f64, tolerance: f64) -> Result<()> {
+/// Moves the weights until no vertex promises to lower the objective by more than `tolerance`. Returns the worst case there.
+pub(super) fn correct(
+    active: &mut ActiveSet,
+    model: &Model,
+    entropy: f64,
+    tolerance: f64,
+) -> Result<WorstCase> {
     let mut moment = active.moment();
     let mut worst = model.evaluate(&moment)?;
+    // Weights sum to one, so what all moments have in common does not matter; without it, less is lost to rounding.
+    let away: Vec<_> = active.vertices.iter().map(|vertex| difference(&vertex.moment, &moment)).collect();
     for _ in 0..MAX_NEWTON {
-        // Weights sum to one, so what all moments have in common does not matter; without it, less is lost to rounding.
-        let away: Vec<_> = active.vertices.iter().map(|vertex| &vertex.moment - &moment).collect();
         let entropies = active.vertices.iter().map(|vertex| entropy * vertex.entropy);
         let slopes: Array1<f64> =
-            away.iter().zip(entropies).map(|(v, o)| inner(v, &worst.metric) + o).collect();
+            away.iter().zip(entropies).map(|(v, o)| f64::dot(flat(v), flat(&worst.metric)) + o).collect();
         let mean: f64 = active.weights.iter().zip(&slopes).map(|(w, s)| w * s).sum();
         let promised = mean - slopes.iter().copied().fold(f64::INFINITY, f64::min);
         if promised <= tolerance {
@@ -52,5 +59,5 @@ pub(super) fn correct(active: &mut ActiveSet, model: &Model, entropy: f64, toler
     let total: f64 = active.weights.iter().sum();
     debug_assert!((total - 1.0).abs() < 1e-6, "weights sum to {total}");
     active.weights.iter_mut().for_each(|w| *w /= total);
-    Ok(())
+    Ok(worst)
 }

@@ -98,8 +98,11 @@ impl<'a> Descent<'a> {
         bounds.raise_lower(dual - self.penalty);
         model.learn(&self.metric, dual, self.promise, bounds.gap());
         let place = active.add(vertex);
-        match self.settings.step_rule {
-            StepRule::Classic => active.step_towards(place, 2.0 / (history.len() as f64 + 2.0)),
+        let corrected = match self.settings.step_rule {
+            StepRule::Classic => {
+                active.step_towards(place, 2.0 / (history.len() as f64 + 2.0));
+                None
+            }
             StepRule::LineSearch => {
                 let found = &active.vertices[place];
                 let moment = active.moment();
@@ -108,15 +111,18 @@ impl<'a> Descent<'a> {
                 let start = (&moment, model.evaluate(&moment)?);
                 let (theta, _) = line_search(model, start, &direction, extra, LINE_ACCURACY)?;
                 active.step_towards(place, theta);
+                None
             }
             StepRule::Auto | StepRule::Corrective => {
                 near.into_iter().for_each(|vertex| {
                     active.add(vertex);
                 });
-                correct(active, model, *entropy, CORRECTION * model.outlook(bounds.gap(), self.promise))?;
+                let tolerance = CORRECTION * model.outlook(bounds.gap(), self.promise);
+                let corrected = correct(active, model, *entropy, tolerance)?;
                 active.drop_idle();
+                Some(corrected)
             }
-        }
+        };
 
         let moment = active.moment();
         let worst = set.evaluate(&moment)?;
@@ -142,7 +148,7 @@ impl<'a> Descent<'a> {
         }
         bounds.set_value(best.value);
         history.push(bounds.step(history.len() + 1));
-        (self.metric, self.penalty) = model.next_metric(&moment, worst)?;
+        (self.metric, self.penalty) = model.next_metric(&moment, worst, corrected)?;
         self.promise = inner(&moment, &self.metric) + bound;
         Ok(())
     }

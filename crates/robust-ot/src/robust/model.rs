@@ -79,14 +79,24 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The metric for the next oracle call, and its penalty in the dual. `worst` is h at this moment.
-    pub(super) fn next_metric(&self, moment: &Array2<f64>, worst: WorstCase) -> Result<(Array2<f64>, f64)> {
+    /// The metric for the next oracle call, and its penalty in the dual. `worst` is h at this moment, `corrected` the model's
+    /// value there if a correction left it.
+    pub(super) fn next_metric(
+        &self,
+        moment: &Array2<f64>,
+        worst: WorstCase,
+        corrected: Option<WorstCase>,
+    ) -> Result<(Array2<f64>, f64)> {
         match self {
             Self::Smooth(set) => {
                 let penalty = set.penalty(moment, &worst);
                 Ok((worst.metric, penalty))
             }
-            Self::Bundle { prox, .. } => Ok((prox.evaluate(moment)?.metric, prox.rounding(worst.value))),
+            Self::Bundle { prox, .. } => {
+                // Any metric of the fantope gives a valid bound: that of the correction differs from this one by rounding.
+                let next = corrected.map_or_else(|| prox.evaluate(moment), Ok)?;
+                Ok((next.metric, prox.rounding(worst.value)))
+            }
         }
     }
 
