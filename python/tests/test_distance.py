@@ -360,7 +360,7 @@ def test_the_recorded_command_is_as_typed(tmp_path):
 def test_a_terminal_shows_that_a_distance_is_being_solved(rng, tmp_path):
     import pty
 
-    X, Y = rng.normal(size=(1500, 4)), rng.normal(size=(1500, 4)) + 1
+    X, Y = rng.normal(size=(6000, 4)), rng.normal(size=(6000, 4)) + 1
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", Y)
     ours, theirs = pty.openpty()
@@ -371,4 +371,4 @@ def test_a_terminal_shows_that_a_distance_is_being_solved(rng, tmp_path):
         json.loads(running.stdout.read())
         shown = os.read(ours, 1 << 16).decode()
     os.close(ours)
-    assert "solving 1500 × 1500 points in 4 dimensions" in shown
+    assert "solving 6000 × 6000 points in 4 dimensions" in shown
