@@ -76,9 +76,9 @@ impl Flow {
         }
         for (x, name) in [(left, "before"), (right, "after")] {
             area.draw(&PathElement::new(vec![(x, top), (x, base)], GRID.stroke_width(1)))?;
-            area.draw_text(name, &text(11).pos(Pos::new(HPos::Center, VPos::Top)), (x, base + 6))?;
+            area.draw_text(name, &text(12).pos(Pos::new(HPos::Center, VPos::Top)), (x, base + 6))?;
         }
-        let numbers = text(11).pos(Pos::new(HPos::Right, VPos::Center));
+        let numbers = text(12).pos(Pos::new(HPos::Right, VPos::Center));
         area.draw_text(&short(self.range.0), &numbers, (left - 6, base - 5))?;
         area.draw_text(&short(self.range.1), &numbers, (left - 6, top + 5))
     }
