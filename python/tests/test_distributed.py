@@ -392,7 +392,8 @@ def test_the_command_hands_over_to_a_cluster(cluster, tmp_path):
     for key in ("labels", "matrix", "lower_bounds", "closest", "relative_gap", "unfinished"):
         assert there[key] == here[key]
 
-    # Words with counts: the cluster is given the normalized weights, which differ from the counts by rounding.
+    # Words with counts: the cluster is given the normalized weights, which differ from the counts by rounding. Of the
+    # plans within the tolerance another one may then be found, with a value inside the same bracket.
     rng = np.random.default_rng(4)
     vectors = tmp_path / "words.vec"
     vectors.write_text("".join(f"w{at} {' '.join(map(str, rng.normal(size=4)))}\n" for at in range(9)))
@@ -401,11 +402,11 @@ def test_the_command_hands_over_to_a_cluster(cluster, tmp_path):
         texts.append(str(tmp_path / f"{at}.tsv"))
         Path(texts[-1]).write_text("".join(f"w{word}\t{rng.integers(1, 9)}\n" for word in range(at, at + 4)))
     rot[4:] = [*texts, "--json", "--embeddings", str(vectors)]
-    here, there = (json.loads(found.stdout) for found in (run(), run("--ray", cluster.address)))
-    np.testing.assert_allclose(there["matrix"], here["matrix"], rtol=1e-12)
-    infinite = ("--metric", "rkp", "--rho", "inf")
-    here, there = (json.loads(found.stdout) for found in (run(*infinite), run("--ray", cluster.address, *infinite)))
-    np.testing.assert_allclose(there["matrix"], here["matrix"], rtol=1e-12)
+    for metric in ((), ("--metric", "rkp", "--rho", "inf")):
+        here, there = (json.loads(found.stdout) for found in (run(*metric), run("--ray", cluster.address, *metric)))
+        np.testing.assert_allclose(there["matrix"], here["matrix"], rtol=1e-4)
+        for found, other in ((here, there), (there, here)):
+            assert (np.array(found["lower_bounds"]) <= np.array(other["matrix"]) * (1 + 1e-12)).all()
     refused = run("--ray", cluster.address, "--metric", "kl", "--lambda", "0.001")
     assert refused.returncode == 2
     assert re.search(r"\d\.tsv and \S+\d\.tsv: lam: e\^\(V/λ\) overflows", refused.stderr.splitlines()[-1])
