@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::ops::Range;
+
 use ndarray::{Array1, Array2, array};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -53,11 +55,18 @@ fn solve(problem: &Problem) -> Solution {
     problem.solve(&settings()).unwrap()
 }
 
+/// The value, if its bracket is narrow enough.
+fn closely(solution: &Solution) -> Option<f64> {
+    (solution.relative_gap <= SOLVED).then_some(solution.value)
+}
+
 /// How a case ended.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Equal,
     Corner,
+    /// A value beside the place is not known closely enough for a difference.
+    Open,
     Wrong(String),
 }
 
@@ -66,7 +75,7 @@ fn compare(
     at: &Place,
     gradient: &Gradient,
     middle: f64,
-    value: &dyn Fn(&Place) -> f64,
+    value: &dyn Fn(&Place) -> Option<f64>,
     seed: u64,
 ) -> [Outcome; 4] {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
@@ -93,7 +102,7 @@ fn compare(
         (&gradient.target_weights * &q).to_vec(),
     ];
     std::array::from_fn(|which| {
-        let (up, down) = (moved(STEP, which), moved(-STEP, which));
+        let (Some(up), Some(down)) = (moved(STEP, which), moved(-STEP, which)) else { return Outcome::Open };
         let expected = (up - down) / (2.0 * STEP);
         let found: f64 = terms[which].iter().sum();
         let scale = terms[which].iter().map(|x| x.abs()).sum::<f64>().max(middle.abs());
@@ -109,18 +118,19 @@ fn compare(
     })
 }
 
-/// How many cases were not solved closely enough, and how many comparisons of the others met a corner.
+/// How many cases were not solved closely enough, and how many comparisons of the others met a corner or an open bracket.
 struct Count {
     unsolved: usize,
     corners: usize,
+    open: usize,
     compared: usize,
     wrong: Vec<String>,
 }
 
 /// The given number of cases, over sets, groups, sizes and entropies.
-fn run(cases: u64) -> Count {
-    let mut count = Count { unsolved: 0, corners: 0, compared: 0, wrong: Vec::new() };
-    for case in 0..cases {
+fn run(cases: Range<u64>) -> Count {
+    let mut count = Count { unsolved: 0, corners: 0, open: 0, compared: 0, wrong: Vec::new() };
+    for case in cases {
         let mut rng = ChaCha8Rng::seed_from_u64(case);
         let (m, n, d) = (rng.random_range(3..9), rng.random_range(3..9), rng.random_range(2..7));
         let groups = if case % 3 == 0 { rng.random_range(2..=d) } else { d };
@@ -130,16 +140,17 @@ fn run(cases: u64) -> Count {
         let entropy = if case % 2 == 0 { 0.0 } else { rng.random_range(0.05..1.0) };
         let place = Place::random(m, n, d, case + 1000);
         let solution = solve(&place.problem(set, &grouping, entropy));
-        if solution.relative_gap > SOLVED {
+        if closely(&solution).is_none() {
             count.unsolved += 1;
             continue;
         }
-        let value = |place: &Place| solve(&place.problem(set, &grouping, entropy)).value;
+        let value = |place: &Place| closely(&solve(&place.problem(set, &grouping, entropy)));
         for outcome in compare(&place, &solution.gradient(), solution.value, &value, case) {
             count.compared += 1;
             match outcome {
                 Outcome::Equal => {}
                 Outcome::Corner => count.corners += 1,
+                Outcome::Open => count.open += 1,
                 Outcome::Wrong(what) => count.wrong.push(format!(
                     "case {case}, {set:?}, {m} × {n} × {d}, {groups} groups, entropy {entropy}, gap {:e}: {what}",
                     solution.relative_gap
@@ -152,11 +163,11 @@ fn run(cases: u64) -> Count {
 
 #[test]
 fn gradients_are_the_slopes_of_the_value() {
-    let Count { unsolved, corners, compared, wrong } = run(66);
+    let Count { unsolved, corners, open, compared, wrong } = run(0..66);
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(
-        unsolved <= 6 && corners * 20 <= compared,
-        "{unsolved} unsolved, {corners} corners in {compared}"
+        unsolved <= 6 && (corners + open) * 20 <= compared,
+        "{unsolved} unsolved, {corners} corners and {open} open in {compared}"
     );
 }
 
@@ -164,13 +175,13 @@ fn gradients_are_the_slopes_of_the_value() {
 #[ignore = "takes minutes; the test above runs the first 66 of these cases"]
 fn gradients_are_the_slopes_of_the_value_in_a_thousand_cases() {
     // The bracket of some cases stays open: so many more make a thousand.
-    let Count { unsolved, corners, compared, wrong } = run(1100);
+    let Count { unsolved, corners, open, compared, wrong } = run(0..1100);
     println!(
-        "{} cases, {compared} comparisons, {corners} at a corner; {unsolved} further cases unsolved",
+        "{} cases, {compared} comparisons, {corners} at a corner, {open} open; {unsolved} further cases unsolved",
         1100 - unsolved
     );
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(unsolved <= 100 && corners * 20 <= compared);
+    assert!(unsolved <= 100 && (corners + open) * 20 <= compared);
 }
 
 /// The divergence under a fixed metric is that of W2 between points times its square root, whose gradient is complete.
@@ -182,7 +193,7 @@ fn the_divergence_of_w2_has_its_whole_gradient() {
         problem.divergence(&settings(), &Interrupt::default()).unwrap()
     };
     let found = find(&place);
-    for outcome in compare(&place, &found.gradient(), found.value, &|place| find(place).value, 3) {
+    for outcome in compare(&place, &found.gradient(), found.value, &|place| Some(find(place).value), 3) {
         assert_eq!(outcome, Outcome::Equal);
     }
 }
@@ -229,7 +240,7 @@ fn gradients_leave_the_span() {
     for set in [MetricSet::Srw { k: 2 }, MetricSet::Rkp { rho: 2.0 }] {
         let place = Place::random(3, 4, 20, 5);
         let solution = solve(&place.problem(&set, &Grouping::none(20), 0.0));
-        let value = |place: &Place| solve(&place.problem(&set, &Grouping::none(20), 0.0)).value;
+        let value = |place: &Place| closely(&solve(&place.problem(&set, &Grouping::none(20), 0.0)));
         for outcome in compare(&place, &solution.gradient(), solution.value, &value, 9) {
             assert_eq!(outcome, Outcome::Equal, "{set:?}");
         }
