@@ -26,6 +26,7 @@ __all__ = [
     "differentiate",
     "distance",
     "emd",
+    "emd_on_arcs",
     "fit",
     "get_threads",
     "label_vectors",
@@ -102,6 +103,9 @@ def match_columns(labels: Sequence[str], names: Sequence[list[str] | None]) -> l
 def metric_offset(metric: tuple[Any, ...], features: int) -> float: ...
 def check_measure(points: Any, weights: Any) -> tuple[int, int]: ...
 def emd(a: Any, b: Any, costs: Any, pivots: int) -> tuple[_Matrix, _Vector, _Vector, float, bool]: ...
+def emd_on_arcs(
+    a: Any, b: Any, starts: NDArray[np.uint64], columns: NDArray[np.uint32], costs: Any, pivots: int
+) -> tuple[_Vector, _Vector, _Vector, float, bool]: ...
 def sinkhorn(
     a: Any, b: Any, costs: Any, reg: float, tolerance: float, iterations: int, start: tuple[Any, Any] | None = None
 ) -> tuple[_Matrix, _Vector, _Vector, float, bool, int]: ...

@@ -39,8 +39,8 @@ def emd(
     a, b : array-like of shape (m,) and (n,)
         Weights with equal sums; empty arrays mean uniform weights.
     M : array-like or sparse matrix of shape (m, n)
-        Costs. A row-major array in double precision is used without a copy. Of a sparse matrix, entries that are not
-        stored are forbidden; the solver fills them in, so that it takes the memory of a dense matrix.
+        Costs. A row-major array in double precision is used without a copy. No mass moves where a cost is infinite or,
+        in a sparse matrix, not stored; memory and time then grow with the number of other costs.
     numItermax : int
         Maximum number of pivots of the simplex.
     log : bool
@@ -78,10 +78,10 @@ def emd(
     array([[0.25, 0.25],
            [0.  , 0.5 ]])
     """
-    costs = _Costs(M)
+    costs = _costs(M)
     solved = _Solved(a, b, costs, numItermax, center_dual, check_marginals, potentials_init)
     kind = Kind.of(costs.stored, M, a, b)
-    plan = solved.plan_like(costs, kind)
+    plan = costs.plan(solved.plan, kind)
     return (plan, solved.log(kind)) if log else plan
 
 
@@ -131,7 +131,7 @@ def emd2(
     >>> float(robust_ot.emd2([0.5, 0.5], [0.25, 0.75], [[0.0, 1.0], [2.0, 0.5]]))
     0.5
     """
-    costs = _Costs(M)
+    costs = _costs(M)
     kind = Kind.of(costs.stored, M, a, b)
 
     def of_target(target: Any) -> Any:
@@ -146,7 +146,7 @@ def emd2(
             return cost
         found = solved.log(kind)
         if return_matrix:
-            found["G"] = solved.plan_like(costs, kind)
+            found["G"] = costs.plan(solved.plan, kind)
         return cost, found
 
     if np.ndim(to_numpy(b)) == 2 and np.size(to_numpy(b)):
@@ -156,49 +156,98 @@ def emd2(
 
 
 class _Costs:
-    """Costs, and what is filled in where a sparse matrix stores none."""
+    """Costs of all pairs of points."""
 
-    def __init__(self, M: Any) -> None:
-        self.allowed: tuple[NDArray[Any], NDArray[Any]] | None = None
-        if not is_sparse(M):
-            self.stored = self.dense = costs_of(M)
-            return
+    def __init__(self, stored: NDArray[Any]) -> None:
+        self.stored = stored
+        self.shape: tuple[int, int] = stored.shape
+
+    def solve(self, a: Any, b: Any, pivots: int, start: _Potentials | None) -> tuple[Any, Any, Any, bool]:
+        """Return the plan, the potentials and whether the plan is optimal."""
+        # ⟨γ, M − f ⊕ g⟩ = ⟨γ, M⟩ − ⟨a, f⟩ − ⟨b, g⟩ has the same minimizers.
+        reduced = self.stored if start is None else self.stored - start[0][:, None] - start[1]
+        plan, u, v, _, optimal = _core.emd(a, b, reduced, pivots)
+        return plan, u, v, optimal
+
+    def cost(self, plan: NDArray[Any]) -> float:
+        """Return ⟨plan, M⟩."""
+        return float(np.vdot(plan, self.stored))
+
+    def plan(self, plan: NDArray[Any], kind: Kind) -> Any:
+        """Return the plan like M."""
+        return kind.array(plan)
+
+    #: The gradient of the cost in M is the plan.
+    gradient = plan
+
+
+class _CostsOnArcs:
+    """Costs of allowed pairs of points. A plan is the mass of each of them."""
+
+    def __init__(
+        self, rows: NDArray[Any], columns: NDArray[Any], stored: NDArray[Any], shape: tuple[int, int], dense: bool
+    ) -> None:
+        self.rows, self.columns, self.stored, self.shape, self.dense = rows, columns, stored, shape, dense
+        self.open = np.flatnonzero(~np.isposinf(stored))
+
+    @classmethod
+    def of_sparse(cls, M: Any) -> _CostsOnArcs:
+        """Take the entries that a sparse matrix stores."""
         if torch_of(M) is not None:
             M = M.detach().to_sparse_coo().coalesce()
             rows, columns = M.indices().cpu().numpy()
             stored, shape = to_numpy(M.values()), tuple(M.shape)
         else:
-            M = M.tocoo(copy=True)
+            M = M.tocsr(copy=True)
             M.sum_duplicates()
+            M = M.tocoo()
             rows, columns, stored, shape = M.row, M.col, M.data, M.shape
-        self.stored = costs_of(stored[None])[0]
-        self.allowed = rows, columns
-        # No cycle of allowed costs can pay for one forbidden entry.
-        finite = np.abs(self.stored[np.isfinite(self.stored)])
-        self.forbidden = 2.0 * (sum(shape) + 1) * float(finite.max(initial=0.0)) + 1.0
-        self.dense = np.full(shape, self.forbidden)
-        self.dense[rows, columns] = self.stored
+        return cls(rows, columns, costs_of(stored[None])[0], shape, dense=False)
 
-    def check(self, plan: NDArray[Any]) -> None:
-        """Refuse a plan that uses an entry without a cost."""
-        if self.allowed is None:
-            return
-        outside = plan.copy()
-        outside[self.allowed] = 0.0
-        if outside.any():
-            i, j = np.unravel_index(outside.argmax(), outside.shape)
-            rule = "M must store enough entries for a plan with marginals a and b"
-            raise ValueError(f"{rule}, but row {i}, column {j}, which is not stored, would take {outside[i, j]:.3g}")
+    @classmethod
+    def of_dense(cls, M: NDArray[Any]) -> _CostsOnArcs:
+        """Take the entries of a matrix that are not +∞."""
+        rows, columns = np.nonzero(~np.isposinf(M))
+        return cls(rows, columns, M[rows, columns], M.shape, dense=True)
 
-    def cost(self, plan: NDArray[Any]) -> float:
-        """Return ⟨plan, M⟩."""
-        return float(np.vdot(plan, self.dense))
+    def solve(self, a: Any, b: Any, pivots: int, start: _Potentials | None) -> tuple[Any, Any, Any, bool]:
+        """Return the masses, the potentials and whether they are optimal."""
+        rows, columns = self.rows[self.open], self.columns[self.open]
+        costs = np.asarray(self.stored[self.open], dtype=np.float64)
+        if start is not None:
+            costs = costs - start[0][rows] - start[1][columns]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=self.shape[0]))]).astype(np.uint64)
+        masses = np.zeros(self.stored.size)
+        found, u, v, _, optimal = _core.emd_on_arcs(a, b, starts, columns.astype(np.uint32), costs, pivots)
+        masses[self.open] = found
+        return masses, u, v, optimal
 
-    def gradient(self, plan: NDArray[Any], kind: Kind) -> Any:
-        """Return the plan on the entries that M stores."""
-        if self.allowed is None:
+    def cost(self, masses: NDArray[Any]) -> float:
+        """Return the cost of the masses."""
+        return float(np.dot(masses[self.open], self.stored[self.open]))
+
+    def plan(self, masses: NDArray[Any], kind: Kind) -> Any:
+        """Return the plan: sparse, with the pairs that carry mass, if M is."""
+        if self.dense:
+            plan = np.zeros(self.shape)
+            plan[self.rows, self.columns] = masses
             return kind.array(plan)
-        return kind.coo(plan[self.allowed], *self.allowed, shape=plan.shape)
+        used = np.flatnonzero(masses)
+        return kind.coo(masses[used], self.rows[used], self.columns[used], self.shape)
+
+    def gradient(self, masses: NDArray[Any], kind: Kind) -> Any:
+        """Return the plan on all entries that M stores."""
+        return self.plan(masses, kind) if self.dense else kind.coo(masses, self.rows, self.columns, shape=self.shape)
+
+
+_Potentials = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def _costs(M: Any) -> _Costs | _CostsOnArcs:
+    if is_sparse(M):
+        return _CostsOnArcs.of_sparse(M)
+    stored = costs_of(M)
+    return _CostsOnArcs.of_dense(stored) if np.isposinf(stored.max(initial=0.0)) else _Costs(stored)
 
 
 class _Solved:
@@ -208,42 +257,37 @@ class _Solved:
         self,
         a: Any,
         b: Any,
-        costs: _Costs,
+        costs: _Costs | _CostsOnArcs,
         numItermax: int,
         center_dual: bool,
         check_marginals: bool,
         potentials_init: Any,
     ) -> None:
-        m, n = costs.dense.shape
+        m, n = costs.shape
         a, b = weights_of(a, m), weights_of(b, n)
         if not check_marginals:
             a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
             b = b * (a.sum() / b.sum())
-        # ⟨γ, M − f ⊕ g⟩ = ⟨γ, M⟩ − ⟨a, f⟩ − ⟨b, g⟩ has the same minimizers.
         start = None if potentials_init is None else pair_of(potentials_init, "potentials_init", (m, n))
-        reduced = costs.dense if start is None else costs.dense - start[0][:, None] - start[1]
+        if isinstance(costs, _CostsOnArcs) and (np.size(a), np.size(b)) != (m, n):
+            rule = f"M must have one row per weight of a and one column per weight of b, ({np.size(a)}, {np.size(b)})"
+            raise InputError(f"{rule}, but has shape {(m, n)}")
         try:
-            self.plan, self.u, self.v, _, self.optimal = _core.emd(a, b, reduced, whole(numItermax))
+            self.plan, self.u, self.v, self.optimal = costs.solve(a, b, whole(numItermax), start)
         except ValueError as error:
             raise InputError(str(error)) from None
         if start is not None:
             self.u, self.v = self.u + start[0], self.v + start[1]
-        if self.optimal:
-            costs.check(self.plan)
-        else:
-            warn_unconverged(f"{_STOPPED} The plan has the right marginals.", float("nan"))
+        if not self.optimal:
+            marginals = "The plan has the right marginals."
+            if isinstance(costs, _CostsOnArcs):
+                marginals = "Mass that has no way along the allowed pairs yet is left out of the plan."
+            warn_unconverged(f"{_STOPPED} {marginals}", float("nan"))
         self.cost = costs.cost(self.plan)
         if center_dual:
             mass = float(np.sum(a))
             shift = (float(np.dot(a, self.u)) - float(np.dot(b, self.v))) / (2.0 * mass)
             self.u, self.v = self.u - shift, self.v + shift
-
-    def plan_like(self, costs: _Costs, kind: Kind) -> Any:
-        """Return the plan, sparse if the costs are."""
-        if costs.allowed is None:
-            return kind.array(self.plan)
-        rows, columns = np.nonzero(self.plan)
-        return kind.coo(self.plan[rows, columns], rows, columns, self.plan.shape)
 
     def log(self, kind: Kind) -> dict[str, Any]:
         return {

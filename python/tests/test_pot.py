@@ -85,8 +85,40 @@ class TestExact:
         assert ot.emd2(a, b, sparse.tocsr()) == pytest.approx(log["cost"])
         u, v = log["u"], log["v"]
         assert ((u[:, None] + v)[allowed] <= M[allowed] + 1e-10).all()
-        with pytest.raises(ValueError, match="M must store enough entries .* row 0, column 1"):
-            ot.emd([0.7, 0.3], HALF, coo_array(([1.0, 2.0], ([0, 1], [0, 1])), shape=(2, 2)))
+        # The same costs, with the forbidden ones infinite.
+        infinite = np.where(allowed, M, np.inf)
+        dense, of_dense = ot.emd(a, b, infinite, log=True)
+        np.testing.assert_array_equal(dense, plan.toarray())
+        assert of_dense["cost"] == log["cost"]
+        assert ot.emd2(a, b, infinite.astype(np.float32)) == pytest.approx(log["cost"], rel=1e-6)
+        start = (rng.normal(size=8), rng.normal(size=9))
+        assert ot.emd2(a, b, sparse, potentials_init=start) == pytest.approx(log["cost"], abs=1e-12)
+        diagonal = coo_array(([1.0, 2.0], ([0, 1], [0, 1])), shape=(2, 2))
+        with pytest.raises(ValueError, match="the allowed arcs must have a plan .* 2.000e-1 of row 1 .* nowhere to go"):
+            ot.emd([0.7, 0.3], HALF, diagonal)
+        with pytest.raises(ValueError, match=r"one row per weight of a .* \(3, 2\), but has shape \(2, 2\)"):
+            ot.emd([0.3, 0.3, 0.4], HALF, diagonal)
+        with pytest.raises(ValueError, match="costs must be finite, but row 1, column 2 is -inf"):
+            ot.emd(HALF, HALF, [[np.inf, -np.inf], [0.0, 0.0]])
+
+    def test_sparse_costs_take_the_memory_of_their_entries(self, rng):
+        # As a dense matrix, these costs would take 320 GB.
+        n = 200_000
+        there = rng.permutation(n)
+        near, far = rng.random(n), 2.0 + rng.random(n)
+        rows, columns = np.arange(n), np.concatenate([there, np.roll(there, 1)])
+        costs = coo_array((np.concatenate([near, far]), (np.concatenate([rows, rows]), columns)), shape=(n, n))
+        plan, log = ot.emd([], [], costs, log=True)
+        assert plan.nnz == n
+        assert log["cost"] == pytest.approx(near.mean(), rel=1e-12)
+
+    def test_the_limit_of_pivots_leaves_out_what_has_no_way_yet(self, rng):
+        a, b, M = problem(rng, 30, 40)
+        allowed = ot.emd(a, b, rng.random(M.shape)) > 0
+        with pytest.warns(robust_ot.ConvergenceWarning, match="Mass that has no way .* is left out"):
+            plan = ot.emd(a, b, np.where(allowed, M, np.inf), numItermax=1)
+        assert not plan[~allowed].any()
+        assert (plan.sum(1) <= a + 1e-12).all()
 
     def test_the_limit_of_pivots_warns_and_leaves_a_plan(self, rng):
         a, b, M = problem(rng, 30, 40)

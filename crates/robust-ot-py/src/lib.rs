@@ -63,7 +63,7 @@ mod _core {
     #[pymodule_export]
     use crate::nearest::{Neighbors, nearest};
     #[pymodule_export]
-    use crate::plain::{emd, sinkhorn};
+    use crate::plain::{emd, emd_on_arcs, sinkhorn};
     #[pymodule_export]
     use crate::scores::{precision_at, rank, scores, top_cost};
     #[pymodule_export]

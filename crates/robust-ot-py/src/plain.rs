@@ -1,11 +1,11 @@
 //! Plain transport with given costs.
 
 use ndarray::{Array1, Array2, ArrayView2, CowArray, Ix2};
-use numpy::{IntoPyArray, PyArray1, PyArray2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use robust_ot::Error;
-use robust_ot::transport::{NetworkSimplex, Sinkhorn};
+use robust_ot::transport::{NetworkSimplex, Sinkhorn, SparseCosts};
 
 use crate::arrays::{Matrix, check_fits, vector};
 use crate::error::from_library;
@@ -15,6 +15,9 @@ use crate::threads::run;
 /// Plan, source potential, target potential, cost, whether the plan is optimal.
 type Exact<'py> =
     (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, f64, bool);
+/// The mass of every arc, source potential, target potential, cost, whether the plan is optimal.
+type OnArcs<'py> =
+    (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, f64, bool);
 /// Plan, source potential, target potential, marginal error, whether it converged, iterations.
 type Entropic<'py> =
     (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, f64, bool, usize);
@@ -59,10 +62,7 @@ pub fn emd<'py>(
     pivots: &Bound<'py, PyAny>,
 ) -> PyResult<Exact<'py>> {
     let py = a.py();
-    let most: usize = argument(pivots, "numItermax", "a whole number of at least 1")?;
-    if most == 0 {
-        return Err(PyValueError::new_err("numItermax must be at least 1, but is 0"));
-    }
+    let most = positive(pivots)?;
     let matrix = Matrix::new(costs, "M")?;
     let problem = Problem::new(a, b, &matrix)?;
     let solved = run(py, |interrupt| {
@@ -82,6 +82,49 @@ pub fn emd<'py>(
     Ok((plan.into_pyarray(py), u, v, cost, solution.optimal))
 }
 
+/// Exact transport between weights a and b along allowed arcs: the compressed rows of M.
+#[pyfunction]
+pub fn emd_on_arcs<'py>(
+    a: &Bound<'py, PyAny>,
+    b: &Bound<'py, PyAny>,
+    starts: PyReadonlyArray1<'py, u64>,
+    columns: PyReadonlyArray1<'py, u32>,
+    costs: &Bound<'py, PyAny>,
+    pivots: &Bound<'py, PyAny>,
+) -> PyResult<OnArcs<'py>> {
+    let py = a.py();
+    let most = positive(pivots)?;
+    let (a, b, costs) = (vector(a, "a")?, vector(b, "b")?, vector(costs, "M")?);
+    let starts = starts.as_array().iter().map(|&start| start as usize).collect();
+    let columns = columns.as_array().to_vec();
+    let solved = run(py, |interrupt| {
+        let costs = SparseCosts::new((a.len(), b.len()), starts, columns, costs.to_vec())?;
+        let mut simplex = NetworkSimplex::new(slice(&a), slice(&b))?;
+        simplex.limit_pivots(most);
+        let solution = simplex.solve_sparse(&costs, interrupt)?;
+        let mut masses = Array1::zeros(costs.costs().len());
+        let mut cost = 0.0;
+        for entry in &solution.plan {
+            let arc = costs.position(entry.row, entry.column).expect("plans keep to the allowed arcs");
+            masses[arc] = entry.mass;
+            cost += entry.mass * costs.costs()[arc];
+        }
+        Ok((masses, cost, solution))
+    })?;
+    let (masses, cost, solution) = solved.map_err(|error| from_library("a, b, M", error))?;
+    let (u, v) = (solution.source_potential.into_pyarray(py), solution.target_potential.into_pyarray(py));
+    Ok((masses.into_pyarray(py), u, v, cost, solution.optimal))
+}
+
+/// The limit of pivots or iterations.
+fn positive(most: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let most: usize = argument(most, "numItermax", "a whole number of at least 1")?;
+    if most == 0 {
+        return Err(PyValueError::new_err("numItermax must be at least 1, but is 0"));
+    }
+    Ok(most)
+}
+
 /// Entropic transport between weights a and b at costs M, from potentials if they are given.
 #[pyfunction]
 #[pyo3(signature = (a, b, costs, reg, tolerance, iterations, start=None))]
@@ -98,14 +141,11 @@ pub fn sinkhorn<'py>(
     let start = start.map(|(f, g)| PyResult::Ok((vector(&f, "f")?, vector(&g, "g")?))).transpose()?;
     let reg: f64 = argument(reg, "reg", "a positive number")?;
     let limit: f64 = argument(tolerance, "stopThr", "a finite number that is not negative")?;
-    let most: usize = argument(iterations, "numItermax", "a whole number of at least 1")?;
+    let most = positive(iterations)?;
     if !(limit >= 0.0 && limit.is_finite()) {
         return Err(PyValueError::new_err(format!(
             "stopThr must be finite and not negative, but is {limit}"
         )));
-    }
-    if most == 0 {
-        return Err(PyValueError::new_err("numItermax must be at least 1, but is 0"));
     }
     let matrix = Matrix::new(costs, "M")?;
     let problem = Problem::new(a, b, &matrix)?;

@@ -138,6 +138,17 @@ pub enum Error {
         /// The offending value.
         value: f64,
     },
+    /// The allowed arcs do not carry all the mass.
+    #[error(
+        "the allowed arcs must have a plan with the given weights, but a mass of {left:.3e} of row {} (counting from 1) has nowhere to go",
+        row + 1
+    )]
+    Unreachable {
+        /// Row of the source point, from 0.
+        row: usize,
+        /// The mass that cannot move.
+        left: f64,
+    },
     /// Two settings contradict each other.
     #[error("{name} must {rule}, but {found}")]
     Conflict {

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::cost_rows::{CostRows, ROWS_PER_TILE};
 use super::sweep::rows_per_block;
+use crate::interrupt::Interrupt;
 use crate::kernels::{MINIMA_BLOCK, block_minima, two_smallest_differences};
 
 /// Number of arcs of a column expected below its first threshold, in units of the number to keep.
@@ -74,8 +75,14 @@ struct OfBlock {
 }
 
 /// The `keep` arcs of least slack of every row, and most of those of every column, among arcs with a slack below `below`;
-/// sorted by row and column.
-pub(super) fn least_arcs(costs: &CostRows, (f, g): (&[f64], &[f64]), keep: usize, below: f64) -> Vec<Found> {
+/// sorted by row and column. An interrupt leaves out rows that were not reached.
+pub(super) fn least_arcs(
+    costs: &CostRows,
+    (f, g): (&[f64], &[f64]),
+    keep: usize,
+    below: f64,
+    interrupt: &Interrupt,
+) -> Vec<Found> {
     let (m, n) = costs.dim();
     let thresholds = if below < f64::INFINITY {
         vec![below; n]
@@ -85,7 +92,7 @@ pub(super) fn least_arcs(costs: &CostRows, (f, g): (&[f64], &[f64]), keep: usize
     let rows = rows_per_block(m);
     let blocks = f.par_chunks(rows).enumerate();
     let blocks: Vec<OfBlock> = blocks
-        .map(|(block, f)| of_block(costs, (block * rows, f), g, keep, (below, thresholds.clone())))
+        .map(|(block, f)| of_block(costs, (block * rows, f), g, keep, (below, thresholds.clone()), interrupt))
         .collect();
     let mut columns: Vec<Found> = blocks.iter().flat_map(|block| &block.columns).copied().collect();
     columns.par_sort_unstable_by(|x, y| x.arc.column.cmp(&y.arc.column).then_with(|| x.order(y)));
@@ -104,6 +111,7 @@ fn of_block(
     g: &[f64],
     keep: usize,
     (below, mut thresholds): (f64, Vec<f64>),
+    interrupt: &Interrupt,
 ) -> OfBlock {
     let n = g.len();
     let width = 2 * keep;
@@ -111,7 +119,7 @@ fn of_block(
     let (mut of_columns, mut counts) = (vec![Found::default(); width * n], vec![0; n]);
     let mut of_row = vec![Found::default(); width];
     let mut rows = Vec::new();
-    for (index, f) in f.chunks(ROWS_PER_TILE).enumerate() {
+    for (index, f) in f.chunks(ROWS_PER_TILE).enumerate().take_while(|_| !interrupt.is_raised()) {
         let first = start + index * ROWS_PER_TILE;
         let costs = costs.rows(first..first + f.len(), &mut tile);
         for (i, (&f, row)) in f.iter().zip(costs.chunks_exact(n)).enumerate() {
@@ -179,7 +187,8 @@ mod tests {
             let (f, g) = (matrix(1, m, &mut rng), matrix(1, n, &mut rng));
             let (f, g) = (f.as_slice().unwrap(), g.as_slice().unwrap());
             let slack = Array2::from_shape_fn((m, n), |(i, j)| cost[[i, j]] - g[j] - f[i]);
-            let found = least_arcs(&CostRows::from(&cost), (f, g), keep, f64::INFINITY);
+            let found =
+                least_arcs(&CostRows::from(&cost), (f, g), keep, f64::INFINITY, &Interrupt::default());
             let listed =
                 |i: usize, j: usize| found.iter().any(|x| (x.arc.row, x.arc.column) == (i as u32, j as u32));
             for i in 0..m {
@@ -195,7 +204,7 @@ mod tests {
             let cost_at = |arc: &Arc| cost[[arc.row as usize, arc.column as usize]];
             assert!(found.iter().all(|x| x.arc.cost.to_bits() == cost_at(&x.arc).to_bits()));
             // With room for all, the arcs below a bound are exactly those.
-            let bounded = least_arcs(&CostRows::from(&cost), (f, g), m.max(n), -0.5);
+            let bounded = least_arcs(&CostRows::from(&cost), (f, g), m.max(n), -0.5, &Interrupt::default());
             assert_eq!(bounded.len(), slack.iter().filter(|slack| **slack < -0.5).count());
             assert!(bounded.iter().all(|x| x.slack < -0.5));
         }

@@ -18,6 +18,8 @@ mod newton;
 mod shortlist;
 mod simplex;
 mod sinkhorn;
+mod sparse_costs;
+mod sparse_solve;
 mod sweep;
 mod tree;
 
@@ -30,6 +32,7 @@ pub(crate) use self::exact_start::LARGEST_EXACT;
 pub(crate) use self::held_kernel::HeldKernel;
 pub use self::simplex::{NetworkSimplex, SimplexSolution};
 pub use self::sinkhorn::{Sinkhorn, SinkhornReport};
+pub use self::sparse_costs::SparseCosts;
 use crate::error::{Error, Result};
 pub use crate::kernels::Real;
 

@@ -21,6 +21,8 @@ const KEEP: usize = 15;
 const MAX_ROUNDS: usize = 30;
 /// A list with more arcs per point than this is made anew in the next solve.
 const LONGEST: usize = 3 * KEEP;
+/// With more arcs per point violated in the list than this, the last tree takes more pivots than a new one from potentials.
+const MOST_VIOLATED: usize = 2;
 /// The smallest number of costs for which a list is made, and the smallest number of rows and of columns.
 const SMALLEST: usize = 2_000_000;
 const FEWEST: usize = 200;
@@ -55,6 +57,20 @@ pub(super) struct Ended {
 }
 
 impl Shortlist {
+    pub(super) fn arcs(&self) -> &[Arc] {
+        &self.arcs
+    }
+
+    /// Replaces the list.
+    pub(super) fn set(&mut self, arcs: Vec<Arc>) {
+        (self.arcs, self.next) = (arcs, 0);
+    }
+
+    /// The next solve makes a list of its own.
+    pub(super) fn clear(&mut self) {
+        self.set(Vec::new());
+    }
+
     /// Whether the last solve found the optimum with a list.
     #[cfg(test)]
     pub(super) fn is_in_use(&self) -> bool {
@@ -101,45 +117,50 @@ impl NetworkSimplex {
         if small || (m.min(n) < FEWEST && self.shortlist.smallest > 0) {
             return None;
         }
+        let tolerance = PRICE_TOLERANCE * largest;
         if self.warm {
-            self.renew_list(costs)?;
-        } else {
+            self.renew_list(costs, interrupt)?;
+        }
+        if !self.warm || self.is_far_from_optimal(costs, tolerance) {
             self.start_from_potentials(costs, largest, interrupt)?;
         }
-        let tolerance = PRICE_TOLERANCE * largest;
         let mut pivots = 0;
         for _ in 0..MAX_ROUNDS {
-            if !self.pivot_on_list(costs, tolerance, (&mut pivots, limit), interrupt) {
+            let cost = |i: usize, j: usize| costs.entry(i, j);
+            if !self.pivot_on_list(&cost, tolerance, (&mut pivots, limit), interrupt) {
                 return Some(Ended { pivots, optimal: false, stopped: true });
             }
-            let violated = self.least_arcs(costs, -tolerance);
+            let violated = self.least_arcs(costs, -tolerance, interrupt);
+            if interrupt.is_raised() {
+                return Some(Ended { pivots, optimal: false, stopped: true });
+            }
             if violated.is_empty() && self.tree.is_matched() {
                 return Some(Ended { pivots, optimal: true, stopped: false });
             }
             self.shortlist.arcs.extend(violated.iter().map(|found| found.arc));
         }
         // The next solve does not try again.
-        self.shortlist.arcs.clear();
+        self.shortlist.clear();
         Some(Ended { pivots, optimal: false, stopped: false })
     }
 
     /// The arcs of least slack at the potentials of the tree.
-    fn least_arcs(&self, costs: &CostRows, below: f64) -> Vec<Found> {
+    fn least_arcs(&self, costs: &CostRows, below: f64, interrupt: &Interrupt) -> Vec<Found> {
         let (source, target) = self.tree.potentials();
         let f: Vec<f64> = source.iter().map(|p| -p).collect();
-        least_arcs(costs, (&f, target), KEEP, below)
+        least_arcs(costs, (&f, target), KEEP, below, interrupt)
     }
 
     /// The list of the last solve with new costs; made anew if it has grown too long. None if there is no list.
-    fn renew_list(&mut self, costs: &CostRows) -> Option<()> {
+    fn renew_list(&mut self, costs: &CostRows, interrupt: &Interrupt) -> Option<()> {
         let (m, n) = costs.dim();
         if self.shortlist.arcs.is_empty() {
             return None;
         }
         if self.shortlist.arcs.len() > LONGEST * (m + n) {
             self.tree.refresh_potentials(|i, j| costs.entry(i, j));
-            self.shortlist.arcs =
-                self.least_arcs(costs, f64::INFINITY).iter().map(|found| found.arc).collect();
+            let found = self.least_arcs(costs, f64::INFINITY, interrupt);
+            self.shortlist.arcs = found.iter().map(|found| found.arc).collect();
         } else {
             let cost = |arc: &Arc| costs.entry(arc.row as usize, arc.column as usize);
             self.shortlist.arcs.par_iter_mut().for_each(|arc| arc.cost = cost(arc));
@@ -148,13 +169,22 @@ impl NetworkSimplex {
         Some(())
     }
 
+    /// Whether the costs have changed so much that the last tree is of little use.
+    fn is_far_from_optimal(&mut self, costs: &CostRows, tolerance: f64) -> bool {
+        self.tree.refresh_potentials(|i, j| costs.entry(i, j));
+        let (source, target) = self.tree.potentials();
+        let violated =
+            |arc: &&Arc| arc.cost + source[arc.row as usize] - target[arc.column as usize] < -tolerance;
+        self.shortlist.arcs.iter().filter(violated).count() > MOST_VIOLATED * (source.len() + target.len())
+    }
+
     /// Makes the list from entropic potentials, and a tree from a greedy match along it.
     fn start_from_potentials(&mut self, costs: &CostRows, largest: f64, interrupt: &Interrupt) -> Option<()> {
         let weights = |weights: &[f64], kept: &[usize]| kept.iter().map(|&i| weights[i]).collect::<Vec<_>>();
         let (a, b) = (weights(slice(&self.a), &self.rows), weights(slice(&self.b), &self.columns));
         let (f, g) = first_potentials(costs, (&a, &b), self.shortlist.memory, interrupt)?;
         let (f, g) = (slice(&f), slice(&g));
-        let mut found = least_arcs(costs, (f, g), KEEP, f64::INFINITY);
+        let mut found = least_arcs(costs, (f, g), KEEP, f64::INFINITY, interrupt);
         self.shortlist.arcs = found.iter().map(|found| found.arc).collect();
         found.sort_by(|x, y| x.slack.total_cmp(&y.slack));
         let arcs = found.iter().map(|Found { arc, .. }| *arc);
@@ -166,14 +196,14 @@ impl NetworkSimplex {
     }
 
     /// Pivots until no reduced cost on the list is negative, up to rounding; false if it was stopped.
-    fn pivot_on_list(
+    pub(super) fn pivot_on_list(
         &mut self,
-        costs: &CostRows,
+        cost: &impl Fn(usize, usize) -> f64,
         tolerance: f64,
         (pivots, limit): (&mut usize, usize),
         interrupt: &Interrupt,
     ) -> bool {
-        self.tree.refresh_potentials(|i, j| costs.entry(i, j));
+        self.tree.refresh_potentials(cost);
         for _ in 0..MAX_REFRESHES {
             let before = *pivots;
             while let Some((i, j, reduced)) = self.shortlist.price(&self.tree, tolerance) {
@@ -187,7 +217,7 @@ impl NetworkSimplex {
                 break;
             }
             // Without the drift, and without a penalty that has left the tree.
-            self.tree.refresh_potentials(|i, j| costs.entry(i, j));
+            self.tree.refresh_potentials(cost);
         }
         true
     }

@@ -23,7 +23,7 @@ pub(super) const PRICE_TOLERANCE: f64 = 1e-14;
 /// Number of pivots between two checks of the interrupt flag.
 pub(super) const PIVOTS_PER_CHECK: usize = 256;
 /// Pivot limit per point, more than any real problem takes: beyond it, rounding must have caused cycling.
-const PIVOTS_PER_POINT: usize = 10_000;
+pub(super) const PIVOTS_PER_POINT: usize = 10_000;
 /// The largest number of times potentials are recomputed before rounding is accepted as the limit.
 pub(super) const MAX_REFRESHES: usize = 20;
 
@@ -47,7 +47,7 @@ pub(super) const MAX_REFRESHES: usize = 20;
 pub struct NetworkSimplex {
     pub(super) a: Array1<f64>,
     pub(super) b: Array1<f64>,
-    mass: f64,
+    pub(super) mass: f64,
     /// The points whose weight is at least one unit; the others are not in the tree.
     pub(super) rows: Vec<usize>,
     pub(super) columns: Vec<usize>,
@@ -60,7 +60,7 @@ pub struct NetworkSimplex {
     pub(super) shortlist: Shortlist,
     next_arc: usize,
     /// The largest number of pivots of one solve.
-    pivot_limit: usize,
+    pub(super) pivot_limit: usize,
     /// Buffer for cost rows that are not stored.
     tile: Tile,
 }
@@ -392,4 +392,4 @@ fn balance(supply: &mut [i128], demand: &mut [i128]) {
 mod shortlist_tests;
 #[cfg(test)]
 #[path = "simplex_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -12,7 +12,7 @@ fn solve(a: &[f64], b: &[f64], cost: &Array2<f64>) -> SimplexSolution {
     NetworkSimplex::new(a, b).unwrap().solve(cost, &Interrupt::default()).unwrap()
 }
 
-pub(super) fn cost_of(plan: &[PlanEntry], cost: &Array2<f64>) -> f64 {
+pub(in crate::transport) fn cost_of(plan: &[PlanEntry], cost: &Array2<f64>) -> f64 {
     plan.iter().map(|e| e.mass * cost[[e.row, e.column]]).sum()
 }
 
@@ -58,7 +58,7 @@ fn best_permutation(cost: &Array2<f64>) -> f64 {
 }
 
 /// Random weights with the same sum on both sides. Tied ones take few values, zero among them, so partial sums tie.
-pub(super) fn weights(m: usize, n: usize, tied: bool, seed: u64) -> (Vec<f64>, Vec<f64>) {
+pub(in crate::transport) fn weights(m: usize, n: usize, tied: bool, seed: u64) -> (Vec<f64>, Vec<f64>) {
     let mut rng = rng(seed);
     let draw = |rng: &mut rand_chacha::ChaCha8Rng| {
         if tied { f64::from(rng.random_range(0..3u8)) } else { rng.random_range(0.0..1.0) }
