@@ -84,6 +84,50 @@ __device__ void sweep_columns(const double *z, const double *offsets, const doub
     __syncthreads();
 }
 
+// z becomes the plan 2^{o_i + o_j + z_ij}, with rows that hold more than a_i scaled down, one warp per row.
+__device__ void fill_plan(double *z, const double *row_offsets, const double *column_offsets, const double *a, u32 m, u32 n) {
+    int lane = threadIdx.x % LANES;
+    for (u32 i = threadIdx.x / LANES; i < m; i += blockDim.x / LANES) {
+        double *row = z + (u64)i * n, sum = 0.0;
+        for (u32 j = lane; j < n; j += LANES) {
+            double exponent = row[j] + row_offsets[i] + column_offsets[j];
+            row[j] = exponent > LEAST_EXPONENT ? exp2(exponent) : 0.0;
+            sum += row[j];
+        }
+        sum = warp_sum(sum);
+        if (sum > a[i]) {
+            double factor = a[i] / sum;
+            for (u32 j = lane; j < n; j += LANES) row[j] *= factor;
+        }
+    }
+    __syncthreads();
+}
+
+// What every column of the plan must be multiplied by so as to hold at most b_j, and what it then lacks; returns the calling
+// thread's part of all that is lacking.
+__device__ double column_factors(const double *plan, const double *b, double *factors, double *lacks, u32 m, u32 n, double room[][LANES]) {
+    int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
+    double missing = 0.0;
+    for (u32 first = 0; first < n; first += LANES) {
+        u32 j = first + lane;
+        double sum = 0.0;
+        if (j < n) {
+            for (u32 i = warp; i < m; i += warps) sum += plan[(u64)i * n + j];
+        }
+        room[warp][lane] = sum;
+        __syncthreads();
+        if (warp == 0 && j < n) {
+            double total = 0.0;
+            for (int w = 0; w < warps; w++) total += room[w][lane];
+            factors[j] = total > b[j] ? b[j] / total : 1.0;
+            lacks[j] = fmax(b[j] - total * factors[j], 0.0);
+            missing += lacks[j];
+        }
+        __syncthreads();
+    }
+    return missing;
+}
+
 // All of z = X Yᵀ.
 __device__ void fill_products(Tile tile, const double *x, const double *y, u32 m, u32 n, u32 dim, double *z) {
     int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
@@ -216,9 +260,7 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
             }
             __syncthreads();
         }
-        // u is exact for v; `next` gives the column sums. Columns that hold too much are scaled down, and the missing
-        // mass goes to rows and columns that lack it (Altschuler, Weed, Rigollet 2017). `next` becomes what columns lack.
-        double dual = 0.0, length = 0.0, missing = 0.0;
+        double dual = 0.0, length = 0.0;
         for (u32 i = tid; i < m; i += blockDim.x) {
             if (a[i] > 0.0) {
                 double f = alpha[i] - unit * u[i] + lambda * log(a[i]);
@@ -228,22 +270,24 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
         for (u32 j = tid; j < n; j += blockDim.x) {
             double g = beta[j] - unit * v[j];
             kept[j] = g;
-            double sum = b[j] > 0.0 ? b[j] * exp2(next[j] - v[j]) : 0.0, scale = sum > b[j] ? b[j] / sum : 1.0;
-            column_offsets[j] += log2(scale);
-            next[j] = fmax(b[j] - sum * scale, 0.0);
-            missing += next[j];
             if (b[j] > 0.0) {
                 g += lambda * log(b[j]);
                 dual += b[j] * g, length += b[j] * fabs(g);
             }
         }
-        dual = block_sum(dual, room), length = block_sum(length, room), missing = block_sum(missing, room);
+        dual = block_sum(dual, room), length = block_sum(length, room);
+        // Rows and columns that hold too much are scaled down, and the missing mass goes to those that lack it (Altschuler,
+        // Weed, Rigollet 2017). The sums are those of the plan itself: exponents are rounded relative to their size, so sums
+        // taken from potentials would be off by more than the additions of a row.
+        fill_plan(z, row_offsets, column_offsets, a, m, n);
+        // `v` becomes the factor of every column and `next` what it then lacks.
+        double missing = column_factors(z, b, v, next, m, n, column_room);
+        missing = block_sum(missing, room);
         double entropy = 0.0;
         for (u32 i = tid / LANES; i < m; i += blockDim.x / LANES) {
             double *row = z + (u64)i * n, sum = 0.0;
             for (u32 j = tid % LANES; j < n; j += LANES) {
-                double exponent = row[j] + row_offsets[i] + column_offsets[j];
-                row[j] = exponent > LEAST_EXPONENT ? exp2(exponent) : 0.0;
+                row[j] *= v[j];
                 sum += row[j];
             }
             sum = warp_sum(sum);
