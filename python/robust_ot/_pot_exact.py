@@ -247,7 +247,9 @@ def _costs(M: Any) -> _Costs | _CostsOnArcs:
     if is_sparse(M):
         return _CostsOnArcs.of_sparse(M)
     stored = costs_of(M)
-    return _CostsOnArcs.of_dense(stored) if np.isposinf(stored.max(initial=0.0)) else _Costs(stored)
+    # Only floats can be infinite; other types are checked when the problem is solved.
+    forbids = stored.dtype.kind == "f" and np.isposinf(stored.max(initial=0.0))
+    return _CostsOnArcs.of_dense(stored) if forbids else _Costs(stored)
 
 
 class _Solved:
