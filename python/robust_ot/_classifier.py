@@ -374,7 +374,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             about = self._model.about
             if about.get("l2") is not None:
                 row_length = "none" if self._model.row_length is None else self._model.row_length
-                loss = "bce" if about["loss"] == "square" else about["loss"]
+                loss = "bce" if about["loss"] == "square" or about.get("blend") else about["loss"]
                 self._continued = {"loss": loss, "row_length": row_length}
             for name, value in getattr(self, "_continued", {}).items():
                 keywords[name] = value if keywords[name] == "auto" else keywords[name]

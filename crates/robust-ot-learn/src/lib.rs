@@ -96,7 +96,7 @@ pub use self::row_length::RowLength;
 pub use self::scale::{Scale, Uneven};
 pub use self::scores::Scores;
 pub use self::seal::checksum;
-pub use self::selection::{Calibration, Tried};
+pub use self::selection::{BlendPart, Calibration, Tried};
 pub use self::settings::{Reduction, TrainSettings};
 pub use self::soft_targets::SoftTargets;
 pub use self::standardization::Standardization;

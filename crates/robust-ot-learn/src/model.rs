@@ -15,7 +15,7 @@ use crate::linear;
 use crate::objective::Output;
 use crate::preprocessing::Preprocessing;
 use crate::scores::Scores;
-use crate::selection::{Calibration, Tried};
+use crate::selection::{BlendPart, Calibration, Tried};
 use crate::settings::TrainSettings;
 
 /// h = softmax (or sigmoid) of X W + b.
@@ -59,8 +59,11 @@ pub struct Model {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
-    /// The name of the loss.
+    /// The name of the loss, or of the losses of a sum with their shares.
     pub loss: String,
+    /// The models whose sum this one is; empty if it is none. `prior` and `l2` are those of the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blend: Vec<BlendPart>,
     /// α_ce, the weight of cross-entropy.
     pub mix_ce: f64,
     /// α_ot, the weight of transport.

@@ -11,8 +11,10 @@ use robust_ot_learn::{About, LossChoice, Model, Optimizer, PriorGeometry, TrainS
 /// The keywords, without settings that the model does not record or that have no keyword.
 pub fn model_keywords<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {
     let keywords = PyDict::new(py);
-    let About { loss, label_smoothing, target_transport, target_temperature, target_metric, .. } =
-        &model.about;
+    let About { label_smoothing, target_transport, target_temperature, target_metric, .. } = &model.about;
+    // A sum of two models has no keyword: it is what the default may choose.
+    let chosen_sum = !model.about.blend.is_empty();
+    let loss = if chosen_sum { "" } else { &model.about.loss };
     for (name, value) in [("loss", loss), ("target_metric", target_metric)] {
         if !value.is_empty() {
             keywords.set_item(name, value)?;
@@ -32,7 +34,7 @@ pub fn model_keywords<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py
     }
     keywords.set_item("standardize", model.preprocessing.standardization.is_some())?;
     keywords.set_item("row_length", model.preprocessing.row_length.map(f64::from))?;
-    if let (Some(prior), Some(l2)) = (model.about.prior, model.about.l2) {
+    if let (Some(prior), Some(l2), false) = (model.about.prior, model.about.l2, chosen_sum) {
         keywords.set_item("label_prior", prior.geometry.name())?;
         if prior.geometry != PriorGeometry::None {
             keywords.set_item("prior_temperature", prior.temperature)?;

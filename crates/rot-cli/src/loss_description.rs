@@ -18,7 +18,11 @@ pub fn describe_loss(about: &About) -> String {
         parts.push(format!("{} · {} in {groups} groups{whose}", about.mix_ot, robust.set));
     }
     if parts.is_empty() {
-        parts.push(if about.loss == "square" { "squared error" } else { "binary cross-entropy" }.into());
+        let words = |loss: &str| if loss == "square" { "squared error" } else { "binary cross-entropy" };
+        if about.blend.is_empty() {
+            parts.push(words(&about.loss).into());
+        }
+        parts.extend(about.blend.iter().map(|part| format!("{} · {}", part.share, words(&part.loss))));
     }
     let mut words = vec![parts.join(" + ")];
     if about.target_transport > 0.0 {
@@ -36,14 +40,21 @@ pub fn describe_loss(about: &About) -> String {
 
 /// Describes what was chosen over all rows at once: prior, L2, and among how many candidates.
 pub fn describe_choice(about: &About) -> String {
-    let mut words = Vec::new();
-    if let Some(Prior { geometry, temperature, free }) = about.prior {
-        words.push(match geometry {
+    let one = |Prior { geometry, temperature, free }, l2: f64| {
+        let prior = match geometry {
             PriorGeometry::None => "no prior between labels".to_owned(),
             _ => format!("prior by {geometry} (τ = {temperature}, η = {free})"),
-        });
+        };
+        format!("{prior}, L2 {l2:.3e}")
+    };
+    let mut words = Vec::new();
+    match (&about.blend[..], about.prior, about.l2) {
+        ([], Some(prior), Some(l2)) => words.push(one(prior, l2)),
+        ([], ..) => {}
+        (parts, ..) => {
+            words.extend(parts.iter().map(|part| format!("{} with {}", part.loss, one(part.prior, part.l2))))
+        }
     }
-    about.l2.iter().for_each(|l2| words.push(format!("L2 {l2:.3e}")));
     match about.tried.len() {
         0 => {}
         count => words.push(format!("the best of {count} candidates on held-out rows")),

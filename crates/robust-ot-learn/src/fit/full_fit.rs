@@ -11,21 +11,21 @@ use super::label_subset::{only, rows_per_label};
 use super::loss_choice::LossName;
 use super::method::{decomposition_of, full_batch_bytes, work_of};
 use super::objective::FitObjective;
-use super::penalized::{Penalized, calibrate};
+use super::penalized::{Penalized, Reached, calibrate};
 use super::preparation::Preparation;
 use super::run::{Fitted, zero_rows_note};
 use super::samples::Samples;
 use super::settings::FitSettings;
 use crate::dataset::Dataset;
 use crate::extension::{Extension, extended};
-use crate::full_batch::{Linear, Minimum, Spectrum, Stop};
+use crate::full_batch::{Linear, Spectrum, Stop};
 use crate::label_kernel::{PriorGeometry, centered};
 use crate::memory::Memory;
 use crate::model::{About, Model};
 use crate::objective::Objective;
 use crate::preprocessing::Preprocessing;
 use crate::row_length::RowLength;
-use crate::selection::{Chosen, Options, Search, Split, Tried, counts};
+use crate::selection::{BlendPart, Chosen, Options, Part, Search, Split, Tried, blend_name, counts};
 use crate::threshold::answer_threshold;
 use crate::trainer::Epoch;
 
@@ -128,32 +128,29 @@ impl FullFit {
         let Some((chosen, tried)) = self.choose(&bases, names.as_ref(), interrupt, tell)? else {
             return Ok(None);
         };
-        let (name, objective) = &bases[chosen.base];
         let scaled = self.scaled(chosen.scaling)?;
-        let Chosen { prior, l2, .. } = chosen;
         let start = Instant::now();
         let mut history: Vec<Epoch> = Vec::new();
         let rows = scaled.0.rows() as f64;
         let problem = Penalized {
             rows: &scaled.0,
-            objective,
-            prior,
-            l2,
+            bases: &bases,
+            parts: &chosen.parts,
             names: names.as_ref(),
             with_bias: self.with_bias(),
         };
-        let (mut linear, minimum) = problem.minimize(FINE, interrupt, |iteration, value| {
+        let (mut linear, reached) = problem.minimize(FINE, interrupt, |value| {
             let (loss, before) = (value / rows, history.iter().map(|epoch| epoch.seconds).sum::<f64>());
             let seconds = start.elapsed().as_secs_f64() - before;
-            let epoch = Epoch { epoch: iteration, loss, seconds, validation_auc: None };
+            let epoch = Epoch { epoch: history.len() + 1, loss, seconds, validation_auc: None };
             tell(FitEvent::Iteration(&epoch));
             history.push(epoch);
         })?;
-        if minimum.interrupted && minimum.iterations == 0 {
+        if reached.interrupted && reached.iterations == 0 {
             return Ok(None);
         }
-        if !minimum.converged {
-            let Minimum { gap, iterations, .. } = minimum;
+        if !reached.converged {
+            let Reached { gap, iterations, .. } = reached;
             self.notes.push(format!("after {iterations} iterations the loss is still {gap:.1e} above its minimum, by the norm of its gradient"));
         }
         chosen.calibration.iter().for_each(|calibration| calibrate(&mut linear, *calibration));
@@ -165,10 +162,10 @@ impl FullFit {
             }
         };
         // Without an extension, labels without rows are as unlikely as the least likely of the others.
-        let interrupted = minimum.interrupted || vectors.is_some() && extension.is_none();
-        let mut model = self.model(linear, (*name, objective), &chosen, tried, extension, &scaled)?;
+        let interrupted = reached.interrupted || vectors.is_some() && extension.is_none();
+        let mut model = self.model(linear, &bases, &chosen, tried, extension, &scaled)?;
         model.about.epochs = history.len();
-        model.about.gap = Some(minimum.gap);
+        model.about.gap = Some(reached.gap);
         model.about.interrupted = interrupted;
         Ok(Some(Fitted { model, history, notes: self.notes }))
     }
@@ -259,13 +256,8 @@ impl FullFit {
             let why = "there are too few rows per label to hold any out";
             self.notes.push(format!("{why}, so that loss, scaling, prior and L2 are the defaults"));
         }
-        Ok(Chosen {
-            base: 0,
-            scaling: unit,
-            prior: self.settings.prior.unchosen(geometry),
-            l2,
-            calibration: None,
-        })
+        let parts = vec![Part::alone(0, self.settings.prior.unchosen(geometry), l2)];
+        Ok(Chosen { parts, scaling: unit, calibration: None })
     }
 
     /// The rows of the final fit: all that were not given for validation alone.
@@ -281,7 +273,7 @@ impl FullFit {
     fn model(
         &mut self,
         Linear { weights, bias }: Linear,
-        (name, objective): (&str, &Objective),
+        bases: &[(&'static str, Objective)],
         chosen: &Chosen,
         tried: Vec<Tried>,
         extension: Option<Extension>,
@@ -289,6 +281,7 @@ impl FullFit {
     ) -> Result<Model> {
         let Samples { label_names, label_vectors, dropped_labels, first_index, .. } = &self.samples;
         let labels = label_names.len();
+        let (name, objective) = &bases[chosen.parts[0].base];
         let with_bias = self.with_bias() || chosen.calibration.is_some();
         let of_seen = self.seen.iter().map(|&label| label_names[label].clone()).collect();
         let of_seen =
@@ -334,10 +327,16 @@ impl FullFit {
         model.preprocessing = preprocessing.clone();
         model.label_vectors.clone_from(label_vectors);
         model.geometry = geometry.filter(|_| self.seen.len() == labels);
+        let blend = match &chosen.parts[..] {
+            [_] => Vec::new(),
+            parts => parts.iter().map(|part| BlendPart::of(bases, part)).collect(),
+        };
         model.about = About {
             threshold,
-            prior: Some(chosen.prior),
-            l2: Some(chosen.l2),
+            loss: if blend.is_empty() { about.loss } else { blend_name(bases, &chosen.parts) },
+            blend,
+            prior: Some(chosen.parts[0].prior),
+            l2: Some(chosen.parts[0].l2),
             calibration: chosen.calibration,
             tried,
             label_rows,

@@ -17,7 +17,7 @@ use crate::label_kernel::{PriorGeometry, centered};
 use crate::linear;
 use crate::objective::{Objective, Output};
 use crate::score::rank;
-use crate::selection::{Calibration, Chosen, calibrate_beside, counts, offset_of};
+use crate::selection::{Calibration, Chosen, Part, calibrate_beside, counts, offset_of};
 
 /// Where the minimization without the hidden labels stops.
 const ROUGH: Stop = Stop { evaluations: 40, tolerance: 1e-5 };
@@ -41,7 +41,9 @@ pub(super) fn extension_of(
     seed: u64,
     interrupt: &Interrupt,
 ) -> Result<Option<Extension>> {
-    let Penalized { rows, objective, prior, .. } = problem;
+    let Penalized { rows, bases, parts, .. } = problem;
+    let prior = parts[0].prior;
+    let output = bases[parts[0].base].1.output();
     let known = |label: &usize| vectors.row(*label).iter().any(|x| *x != 0.0);
     let mut order: Vec<usize> = (0..vectors.nrows()).filter(known).collect();
     // New labels are on average as likely as those with rows.
@@ -60,10 +62,12 @@ pub(super) fn extension_of(
     let names = centered(&of_kept, &places);
     let held = held_out(rows.targets());
     let trained: Vec<usize> = (0..rows.rows()).filter(|row| held.binary_search(row).is_err()).collect();
-    let (without, objective) = (only(&rows.select(&trained), &kept)?, objective_of(objective, kept.len()));
-    let problem = Penalized { rows: &without, objective: &objective, names: Some(&names), ..problem };
-    let (mut found, minimum) = problem.minimize(ROUGH, interrupt, |_, _| ())?;
-    if minimum.interrupted {
+    let without = only(&rows.select(&trained), &kept)?;
+    let bases: Vec<(&str, Objective)> =
+        bases.iter().map(|(name, objective)| (*name, objective_of(objective, kept.len()))).collect();
+    let problem = Penalized { rows: &without, bases: &bases, names: Some(&names), ..problem };
+    let (mut found, reached) = problem.minimize(ROUGH, interrupt, |_| ())?;
+    if reached.interrupted {
         return Ok(None);
     }
     chosen.calibration.iter().for_each(|calibration| calibrate(&mut found, *calibration));
@@ -76,7 +80,8 @@ pub(super) fn extension_of(
     let all = ndarray::concatenate![Axis(0), of_kept, vectors.select(Axis(0), &hidden)];
     let new: Vec<usize> = (kept.len()..all.nrows()).collect();
     let own = [(prior.temperature, prior.free)];
-    let kernels = if prior.geometry == PriorGeometry::Names { &own[..] } else { &KERNELS };
+    let by_names = |part: &Part| part.prior.geometry == PriorGeometry::Names && part.prior == prior;
+    let kernels = if parts.iter().all(by_names) { &own[..] } else { &KERNELS };
     let mut best: Option<(f64, Extension)> = None;
     let of_kept =
         linear::logits(compared.features(), found.weights.view(), Some(&found.bias)).mapv(f64::from);
@@ -86,7 +91,7 @@ pub(super) fn extension_of(
         // The offset is fitted to logits without one.
         let bias: Vec<f32> = bias.iter().map(|b| b - plain.offset as f32).collect();
         let logits = linear::logits(compared.features(), weights.view(), Some(&bias)).mapv(f64::from);
-        let (Calibration { slope, offset }, scores) = match objective.output() {
+        let (Calibration { slope, offset }, scores) = match output {
             Output::Sigmoid => {
                 (Calibration { slope: 1.0, offset: offset_of(logits.view(), compared.targets()) }, logits)
             }

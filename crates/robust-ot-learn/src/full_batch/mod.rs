@@ -7,7 +7,7 @@ mod spectrum;
 mod sums;
 mod whitened;
 
-pub(super) use self::lbfgs::{Minimum, Stop};
+pub(super) use self::lbfgs::Stop;
 pub(super) use self::ridge::{Ridge, in_spectrum};
 pub(super) use self::spectrum::{MOST_FEATURES, Spectrum};
 pub(super) use self::whitened::{Linear, Penalty, Whitened, starts};

@@ -1,6 +1,7 @@
 //! What is chosen on held-out rows: the loss, the scaling of features, the prior and its strength.
 
 mod bench;
+mod blend;
 mod calibration;
 mod climb;
 mod folds;
@@ -8,8 +9,10 @@ mod search;
 mod tried;
 
 pub(super) use self::bench::{RowsOfLabels, kernel_of};
+pub use self::blend::BlendPart;
+pub(super) use self::blend::blend_name;
 pub use self::calibration::Calibration;
 pub(super) use self::calibration::{calibrate_beside, offset_of};
 pub(super) use self::folds::{Split, counts};
-pub(super) use self::search::{Chosen, Options, Search};
+pub(super) use self::search::{Chosen, Options, Part, Search};
 pub use self::tried::Tried;

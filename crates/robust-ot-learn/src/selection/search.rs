@@ -1,12 +1,12 @@
 //! The order in which candidates are tried: scalings with plain L2, then priors, both with the squared error, whose whole
-//! path is in closed form; then every loss with the best of these.
+//! path is in closed form; then every loss with the best of these; last, sums of the two best losses with separate odds.
 
 use ndarray::Array2;
 use robust_ot::Result;
-use robust_ot::loss::Targets;
 use robust_ot::solve::Interrupt;
 
-use super::bench::{Base, Bench, FoldKernels};
+use super::bench::{Base, Bench, FoldKernels, HeldScores};
+use super::blend::{Mixture, blend_name, mixtures};
 use super::calibration::Calibration;
 use super::climb::{climb, l2_at};
 use super::folds::Split;
@@ -42,25 +42,41 @@ pub(crate) struct Options<'a> {
     pub(crate) work: f64,
 }
 
-/// The winner.
+/// The winner: one model, or the sum of two.
 #[derive(Debug, Clone)]
 pub(crate) struct Chosen {
-    /// The place of its loss among the bases.
-    pub(crate) base: usize,
+    pub(crate) parts: Vec<Part>,
     pub(crate) scaling: Preparation,
-    pub(crate) prior: Prior,
-    pub(crate) l2: f64,
     /// Of the held-out rows, where labels have probabilities of their own.
     pub(crate) calibration: Option<Calibration>,
 }
 
-/// The best candidate so far.
+/// A model of the sum.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    /// The place of its loss among the bases.
+    pub(crate) base: usize,
+    pub(crate) prior: Prior,
+    pub(crate) l2: f64,
+    /// Its share in units of its spread, and the factor of its logits.
+    pub(crate) share: f64,
+    pub(crate) factor: f64,
+}
+
+impl Part {
+    /// A model that is no sum.
+    pub(crate) fn alone(base: usize, prior: Prior, l2: f64) -> Self {
+        Self { base, prior, l2, share: 1.0, factor: 1.0 }
+    }
+}
+
+/// A candidate that may be chosen.
+#[derive(Clone)]
 struct Best {
     sum: f64,
     chosen: Chosen,
     /// Of the held-out rows.
     logits: Array2<f32>,
-    truth: Targets,
 }
 
 /// The candidates so far.
@@ -69,7 +85,8 @@ pub(crate) struct Search<'a, 'b> {
     interrupt: &'a Interrupt,
     tell: &'b mut dyn FnMut(&Tried),
     square: Objective,
-    best: Option<Best>,
+    /// The best candidate of each base.
+    best: Vec<Option<Best>>,
     pub(crate) tried: Vec<Tried>,
 }
 
@@ -82,19 +99,26 @@ impl<'a, 'b> Search<'a, 'b> {
         interrupt: &'a Interrupt,
         tell: &'b mut dyn FnMut(&Tried),
     ) -> Result<Option<(Chosen, Vec<Tried>)>> {
-        let mut search = Search { options, interrupt, tell, square, best: None, tried: Vec::new() };
-        if !search.stages(train, validation, splits)? {
-            return Ok(None);
-        }
-        let Some(Best { mut chosen, logits, truth, .. }) = search.best else { return Ok(None) };
-        if options.bases[chosen.base].1.output() == Output::Sigmoid {
-            chosen.calibration = Calibration::of(logits.mapv(f64::from).view(), &truth);
+        let best = vec![None; options.bases.len()];
+        let mut search = Search { options, interrupt, tell, square, best, tried: Vec::new() };
+        let Some(bench) = search.stages(train, validation, splits)? else { return Ok(None) };
+        let blends = search.blends(&bench)?;
+        let all = search.best.into_iter().flatten().chain(blends);
+        let best = all.reduce(|best, next| if next.sum > best.sum { next } else { best });
+        let Some(Best { mut chosen, logits, .. }) = best else { return Ok(None) };
+        if options.bases[chosen.parts[0].base].1.output() == Output::Sigmoid {
+            chosen.calibration = Calibration::of(logits.mapv(f64::from).view(), bench.truth());
         }
         Ok(Some((chosen, search.tried)))
     }
 
-    /// Returns whether it came to its end.
-    fn stages(&mut self, train: &Dataset, validation: Option<&Dataset>, splits: &[Split]) -> Result<bool> {
+    /// Tries single models. Returns the folds under the best scaling, or `None` once interrupted.
+    fn stages(
+        &mut self,
+        train: &Dataset,
+        validation: Option<&Dataset>,
+        splits: &[Split],
+    ) -> Result<Option<Bench<'a>>> {
         // The scaling, with plain L2.
         let mut best: Option<(f64, Preparation, Bench<'a>, i32)> = None;
         for &scaling in &self.options.scalings {
@@ -112,20 +136,20 @@ impl<'a, 'b> Search<'a, 'b> {
             let scout = if bench.has_ridge() { ("square", &square) } else { self.first() };
             let Some((place, sum)) = self.climb(&bench, scaling, scout, (&kernels, Prior::NONE), start)?
             else {
-                return Ok(false);
+                return Ok(None);
             };
             if best.as_ref().is_none_or(|best| sum > best.0) {
                 best = Some((sum, scaling, bench, place));
             }
         }
-        let Some((plain, scaling, mut bench, place)) = best else { return Ok(true) };
+        let Some((plain, scaling, mut bench, place)) = best else { return Ok(None) };
         // The prior of each geometry.
         let square = self.square.clone();
         let scout = if bench.has_ridge() { ("square", &square) } else { self.first() };
         let mut priors = Vec::new();
         for &geometry in &self.options.geometries {
             let Some(found) = self.prior(&mut bench, scaling, scout, geometry, (plain, place))? else {
-                return Ok(false);
+                return Ok(None);
             };
             priors.push(found);
         }
@@ -145,11 +169,36 @@ impl<'a, 'b> Search<'a, 'b> {
             for (_, prior, _) in &priors {
                 let kernels = bench.kernels(prior.geometry, prior.temperature)?;
                 let found = self.climb(&bench, scaling, (name, objective), (&kernels, *prior), start)?;
-                let Some((place, _)) = found else { return Ok(false) };
+                let Some((place, _)) = found else { return Ok(None) };
                 start = place;
             }
         }
-        Ok(true)
+        Ok(Some(bench))
+    }
+
+    /// The sums of the best models of the two best losses with separate odds.
+    fn blends(&mut self, bench: &Bench<'a>) -> Result<Vec<Best>> {
+        let bases = &self.options.bases;
+        let separate = |best: &&Best| bases[best.chosen.parts[0].base].1.output() == Output::Sigmoid;
+        let mut best: Vec<Best> = self.best.iter().flatten().filter(separate).cloned().collect();
+        best.sort_by(|x, y| y.sum.total_cmp(&x.sum));
+        let [first, second, ..] = &best[..] else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for Mixture { shares, factors, logits } in mixtures(&first.logits, &second.logits) {
+            let of = |chosen: &Chosen, at: usize| Part {
+                share: shares[at],
+                factor: factors[at],
+                ..chosen.parts[0]
+            };
+            let parts = vec![of(&first.chosen, 0), of(&second.chosen, 1)];
+            let chosen = Chosen { parts, scaling: first.chosen.scaling, calibration: None };
+            let (name, objective) = &bases[chosen.parts[0].base];
+            let scores = bench.scores(Base { name, objective }, &logits)?;
+            let loss = blend_name(bases, &chosen.parts);
+            let sum = self.record(loss, chosen.scaling, (chosen.parts[0].prior, chosen.parts[0].l2), scores);
+            found.push(Best { sum, chosen, logits });
+        }
+        Ok(found)
     }
 
     /// The loss that scouts where the squared error has no closed form.
@@ -229,32 +278,37 @@ impl<'a, 'b> Search<'a, 'b> {
         let logits = bench.logits(base, kernels, (prior.free, l2), warm, self.interrupt)?;
         let Some(logits) = logits else { return Ok(None) };
         let found = bench.scores(base, &logits)?;
+        let sum = self.record(base.name.to_owned(), scaling, (prior, l2), found);
+        let allowed = self.options.geometries.contains(&prior.geometry);
+        let place = self.options.bases.iter().position(|(name, _)| *name == base.name).filter(|_| allowed);
+        if let Some(place) = place
+            && self.best[place].as_ref().is_none_or(|best| sum > best.sum)
+        {
+            let chosen = Chosen { parts: vec![Part::alone(place, prior, l2)], scaling, calibration: None };
+            self.best[place] = Some(Best { sum, chosen, logits });
+        }
+        Ok(Some(sum))
+    }
+
+    /// Tells and keeps what a candidate scores, and returns the sum of its scores.
+    fn record(
+        &mut self,
+        loss: String,
+        scaling: Preparation,
+        (prior, l2): (Prior, f64),
+        found: HeldScores,
+    ) -> f64 {
         let columns = match scaling.columns {
             Columns::AsGiven => "as-given",
             Columns::Factor(_) => "factor",
             Columns::Standardize => "standardize",
         };
-        let tried = Tried {
-            loss: base.name.to_owned(),
-            columns: columns.to_owned(),
-            row_length: scaling.row_length,
-            prior,
-            l2,
-            auc: found.auc,
-            map: found.map,
-            precision_at_1: found.precision_at_1,
-        };
+        let HeldScores { auc, map, precision_at_1 } = found;
+        let (columns, row_length) = (columns.to_owned(), scaling.row_length);
+        let tried = Tried { loss, columns, row_length, prior, l2, auc, map, precision_at_1 };
         let sum = tried.sum();
         (self.tell)(&tried);
         self.tried.push(tried);
-        let allowed = self.options.geometries.contains(&prior.geometry);
-        let place = self.options.bases.iter().position(|(name, _)| *name == base.name).filter(|_| allowed);
-        if let Some(place) = place
-            && self.best.as_ref().is_none_or(|best| sum > best.sum)
-        {
-            let chosen = Chosen { base: place, scaling, prior, l2, calibration: None };
-            self.best = Some(Best { sum, chosen, logits, truth: bench.truth().clone() });
-        }
-        Ok(Some(sum))
+        sum
     }
 }
