@@ -52,14 +52,14 @@ pub fn describe_choice(about: &About) -> String {
         ([], Some(prior), Some(l2)) => words.push(one(prior, l2)),
         ([], ..) => {}
         (parts, ..) => {
-            words.extend(parts.iter().map(|part| format!("{} with {}", part.loss, one(part.prior, part.l2))))
+            words.extend(parts.iter().map(|part| format!("{}: {}", part.loss, one(part.prior, part.l2))))
         }
     }
     match about.tried.len() {
         0 => {}
         count => words.push(format!("the best of {count} candidates on held-out rows")),
     }
-    words.join(", ")
+    words.join(if about.blend.is_empty() { ", " } else { "; " })
 }
 
 /// Labels with few training rows are counted: below this number.

@@ -34,8 +34,8 @@ const GEOMETRIES: [(&str, &str); 2] = [
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Loss")]
 pub struct LossOptions {
-    /// The loss; a metric's name means transport alone, unless --mix-ce is given [default: chosen among ce, bce and square
-    /// on held-out rows; mix with the optimizer adam or sgd; p with --protocol]
+    /// The loss; a metric's name means transport alone, unless --mix-ce is given [default: chosen among ce, bce, square
+    /// and sums of the last two on held-out rows; mix with the optimizer adam or sgd; p with --protocol]
     #[arg(long, value_parser = named::<LossName>(&LOSSES))]
     loss: Option<LossName>,
     /// Weight of cross-entropy [default: 1 with mix, 0 with a metric's name]

@@ -261,11 +261,15 @@ impl Train {
         if let Some(last) = history.last() {
             let median = median_seconds(history).unwrap_or(0.0);
             let what = if about.gap.is_some() { "iteration" } else { "epoch" };
-            writeln!(out, "{} {what}s, loss {:.6}, {median:.4} s per {what}", history.len(), last.loss)?;
+            // The losses of a sum's parts cannot be compared or added.
+            let loss =
+                if about.blend.is_empty() { format!(", loss {:.6}", last.loss) } else { String::new() };
+            writeln!(out, "{} {what}s{loss}, {median:.4} s per {what}", history.len())?;
         }
         if let Some(gap) = about.gap {
             writeln!(out, "{}", describe_choice(about))?;
-            writeln!(out, "minimized to a relative gap of {gap:.1e}, as estimated by the gradient")?;
+            let each = if about.blend.is_empty() { "" } else { "each " };
+            writeln!(out, "{each}minimized to a relative gap of {gap:.1e}, as estimated by the gradient")?;
         }
         let few = few_rows(&about.label_rows);
         few.map_or(Ok(()), |few| writeln!(out, "{few}"))?;

@@ -92,7 +92,7 @@ impl FromStr for LossName {
 ///
 /// | name | default | purpose |
 /// |---|---|---|
-/// | `name` | chosen among ce, bce and square over all rows at once ([`Method`](super::Method)); else mix, or p with a [`Protocol`] | the loss |
+/// | `name` | chosen among ce, bce, square and sums of the last two over all rows at once ([`Method`](super::Method)); else mix, or p with a [`Protocol`] | the loss |
 /// | `mix_ce`, `mix_ot` | 1 and 5 with mix, 0 and 1 with a family's name | weights of cross-entropy and of transport |
 /// | `parameters` | k = 1, ρ = 2, λ = 1 | parameters of the metric set |
 /// | `groups` | 10; no grouping for srw and rkp | number of groups of the label vectors' features |

@@ -21,7 +21,7 @@ use crate::trainer::{Epoch, Trainer};
 pub struct Fitted {
     /// The model.
     pub model: Model,
-    /// Every epoch.
+    /// Every epoch; over all rows, every iteration, of one part of a sum after the other.
     pub history: Vec<Epoch>,
     /// What the user should know about the run.
     pub notes: Vec<String>,
