@@ -139,7 +139,13 @@ fn add_curves(run: &Value, page: &mut Page) -> Result<(), Failure> {
     let x = || Axis { name: "epoch", logarithmic: false };
     let loss = [curve("training", "loss")];
     let y = Axis { name: "loss", logarithmic: false };
-    page.picture(&Curves { title: "Loss", x: x(), y, all: &loss }, "loss", "Mean training loss by epoch")?;
+    let of_sum = !run["about"]["blend"].is_null();
+    let caption = if of_sum {
+        "Mean training loss by epoch, of one part of the sum after the other"
+    } else {
+        "Mean training loss by epoch"
+    };
+    page.picture(&Curves { title: "Loss", x: x(), y, all: &loss }, "loss", caption)?;
     let validation = [curve("validation", "validation_auc")];
     if !validation[0].points.is_empty() {
         let y = Axis { name: "AUC", logarithmic: false };
