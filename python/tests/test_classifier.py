@@ -486,7 +486,7 @@ def test_everything_is_chosen_on_held_out_rows_and_what_is_given_is_kept():
     losses = {tried["loss"] for tried in model.tried_}
     sums = {loss for loss in losses if "+" in loss}
     assert losses - sums == {"ce", "bce", "square"}
-    assert len(sums) == 3
+    assert all(word in ("+", "bce", "square") or 0 < float(word) < 1 for loss in sums for word in loss.split())
     assert {tried["prior"]["geometry"] for tried in model.tried_} == {"none", "names", "rows", "both"}
     fixed = RobustOTClassifier("bce", label_vectors=vectors, label_prior="rows", l2=2.0, row_length=None).fit(X, y)
     about = fixed._model.about

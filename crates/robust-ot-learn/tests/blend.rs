@@ -5,7 +5,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robust_ot::loss::Targets;
 use robust_ot_learn::data::Features;
-use robust_ot_learn::{BlendPart, Dataset, FitSettings, Fitted, LossName, Model, PriorGeometry, Samples};
+use robust_ot_learn::{
+    BlendPart, Dataset, FitSettings, Fitted, LossName, Model, Prior, PriorGeometry, Samples,
+};
 
 const LABELS: usize = 8;
 /// A seed whose rows a sum of both losses predicts best.
@@ -62,14 +64,16 @@ fn a_chosen_sum_is_that_of_its_parts_alone() {
     assert_eq!(about.loss, format!("{} {} + {} {}", first.share, first.loss, second.share, second.loss));
     assert_eq!((about.prior, about.l2), (Some(first.prior), Some(first.l2)));
     assert!((first.share + second.share - 1.0).abs() < 1e-12);
-    // It was the best of all candidates, and each part the best of its loss.
-    let sum = |loss: &str| {
-        let of_loss = about.tried.iter().filter(|tried| tried.loss == loss);
-        of_loss.max_by(|x, y| x.sum().total_cmp(&y.sum())).unwrap()
-    };
-    assert!(about.tried.iter().all(|tried| tried.sum() <= sum(&about.loss).sum()));
+    // It was the best of all candidates, and each part the best of its loss, with a prior or without.
+    let tried = about.tried.iter();
+    let best = tried.clone().find(|tried| tried.loss == about.loss && Some(tried.l2) == about.l2).unwrap();
+    assert!(tried.clone().all(|tried| tried.sum() <= best.sum()));
+    let plain = |prior: Prior| prior.geometry == PriorGeometry::None;
     for part in [first, second] {
-        assert_eq!((sum(&part.loss).prior, sum(&part.loss).l2), (part.prior, part.l2));
+        let rivals =
+            tried.clone().filter(|tried| tried.loss == part.loss && plain(tried.prior) == plain(part.prior));
+        let rival = rivals.max_by(|x, y| x.sum().total_cmp(&y.sum())).unwrap();
+        assert_eq!((rival.prior, rival.l2), (part.prior, part.l2));
     }
     // W = a (f₁ W₁ + f₂ W₂), b = a (f₁ b₁ + f₂ b₂) + c, with a and c of the calibration.
     let parts = [alone(first, &model, data(SEED)), alone(second, &model, data(SEED))];
@@ -97,9 +101,10 @@ fn a_chosen_sum_is_that_of_its_parts_alone() {
 }
 
 #[test]
-fn one_loss_is_no_sum() {
+fn one_model_is_no_sum() {
     let mut settings = FitSettings::default();
     settings.loss.name = Some(LossName::BinaryCrossEntropy);
+    settings.prior.geometry = Some(PriorGeometry::None);
     let about = fit(&settings, data(SEED)).model.about;
     assert!(about.blend.is_empty() && about.loss == "bce");
     assert!(about.tried.iter().all(|tried| !tried.loss.contains('+')));

@@ -85,8 +85,8 @@ pub(crate) struct Search<'a, 'b> {
     interrupt: &'a Interrupt,
     tell: &'b mut dyn FnMut(&Tried),
     square: Objective,
-    /// The best candidate of each base.
-    best: Vec<Option<Best>>,
+    /// The best candidates of each base, without a prior and with one.
+    best: Vec<[Option<Best>; 2]>,
     pub(crate) tried: Vec<Tried>,
 }
 
@@ -99,11 +99,11 @@ impl<'a, 'b> Search<'a, 'b> {
         interrupt: &'a Interrupt,
         tell: &'b mut dyn FnMut(&Tried),
     ) -> Result<Option<(Chosen, Vec<Tried>)>> {
-        let best = vec![None; options.bases.len()];
+        let best = vec![[None, None]; options.bases.len()];
         let mut search = Search { options, interrupt, tell, square, best, tried: Vec::new() };
         let Some(bench) = search.stages(train, validation, splits)? else { return Ok(None) };
-        let blends = search.blends(&bench)?;
-        let all = search.best.into_iter().flatten().chain(blends);
+        let blend = search.blend(&bench)?;
+        let all = search.best.into_iter().flatten().flatten().chain(blend);
         let best = all.reduce(|best, next| if next.sum > best.sum { next } else { best });
         let Some(Best { mut chosen, logits, .. }) = best else { return Ok(None) };
         if options.bases[chosen.parts[0].base].1.output() == Output::Sigmoid {
@@ -176,27 +176,31 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(Some(bench))
     }
 
-    /// The sums of the best models of the two best losses with separate odds.
-    fn blends(&mut self, bench: &Bench<'a>) -> Result<Vec<Best>> {
+    /// The best sum of two of the best models of losses with separate odds, without a prior and with one.
+    fn blend(&mut self, bench: &Bench<'a>) -> Result<Option<Best>> {
         let bases = &self.options.bases;
         let separate = |best: &&Best| bases[best.chosen.parts[0].base].1.output() == Output::Sigmoid;
-        let mut best: Vec<Best> = self.best.iter().flatten().filter(separate).cloned().collect();
-        best.sort_by(|x, y| y.sum.total_cmp(&x.sum));
-        let [first, second, ..] = &best[..] else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        for Mixture { shares, factors, logits } in mixtures(&first.logits, &second.logits) {
-            let of = |chosen: &Chosen, at: usize| Part {
-                share: shares[at],
-                factor: factors[at],
-                ..chosen.parts[0]
-            };
-            let parts = vec![of(&first.chosen, 0), of(&second.chosen, 1)];
-            let chosen = Chosen { parts, scaling: first.chosen.scaling, calibration: None };
-            let (name, objective) = &bases[chosen.parts[0].base];
-            let scores = bench.scores(Base { name, objective }, &logits)?;
-            let loss = blend_name(bases, &chosen.parts);
-            let sum = self.record(loss, chosen.scaling, (chosen.parts[0].prior, chosen.parts[0].l2), scores);
-            found.push(Best { sum, chosen, logits });
+        let best: Vec<Best> = self.best.iter().flatten().flatten().filter(separate).cloned().collect();
+        let mut found: Option<Best> = None;
+        for (place, first) in best.iter().enumerate() {
+            for second in &best[place + 1..] {
+                for Mixture { shares, factors, logits } in mixtures(&first.logits, &second.logits) {
+                    let of = |chosen: &Chosen, at: usize| {
+                        let (share, factor) = (shares[at], factors[at]);
+                        Part { share, factor, ..chosen.parts[0] }
+                    };
+                    let parts = vec![of(&first.chosen, 0), of(&second.chosen, 1)];
+                    let chosen = Chosen { parts, scaling: first.chosen.scaling, calibration: None };
+                    let Part { base, prior, l2, .. } = chosen.parts[0];
+                    let (name, objective) = &bases[base];
+                    let scores = bench.scores(Base { name, objective }, &logits)?;
+                    let loss = blend_name(bases, &chosen.parts);
+                    let sum = self.record(loss, chosen.scaling, (prior, l2), scores);
+                    if found.as_ref().is_none_or(|best| sum > best.sum) {
+                        found = Some(Best { sum, chosen, logits });
+                    }
+                }
+            }
         }
         Ok(found)
     }
@@ -282,10 +286,11 @@ impl<'a, 'b> Search<'a, 'b> {
         let allowed = self.options.geometries.contains(&prior.geometry);
         let place = self.options.bases.iter().position(|(name, _)| *name == base.name).filter(|_| allowed);
         if let Some(place) = place
-            && self.best[place].as_ref().is_none_or(|best| sum > best.sum)
+            && let best = &mut self.best[place][usize::from(prior.geometry != PriorGeometry::None)]
+            && best.as_ref().is_none_or(|best| sum > best.sum)
         {
             let chosen = Chosen { parts: vec![Part::alone(place, prior, l2)], scaling, calibration: None };
-            self.best[place] = Some(Best { sum, chosen, logits });
+            *best = Some(Best { sum, chosen, logits });
         }
         Ok(Some(sum))
     }
