@@ -11,7 +11,7 @@ use robust_ot_learn::{
 
 const LABELS: usize = 8;
 /// A seed whose rows a sum of both losses predicts best.
-const SEED: u64 = 1;
+const SEED: u64 = 2;
 
 /// Rows with one to three of eight labels each, by noisy scores of few of their features; some labels are rare.
 fn data(seed: u64) -> (Array2<f32>, Targets) {
@@ -65,13 +65,17 @@ fn a_chosen_sum_is_that_of_its_parts_alone() {
     assert_eq!((about.prior, about.l2), (Some(first.prior), Some(first.l2)));
     assert!((first.share + second.share - 1.0).abs() < 1e-12);
     // It was the best of all candidates, and each part the best of its loss, with a prior or without.
+    let row_length = model.preprocessing.row_length;
     let tried = about.tried.iter();
-    let best = tried.clone().find(|tried| tried.loss == about.loss && Some(tried.l2) == about.l2).unwrap();
-    assert!(tried.clone().all(|tried| tried.sum() <= best.sum()));
+    let of_scaling =
+        tried.clone().filter(|tried| tried.columns == "as-given" && tried.row_length == row_length);
+    let best = tried.max_by(|x, y| x.sum().total_cmp(&y.sum())).unwrap();
+    assert_eq!((&best.loss, Some(best.prior), Some(best.l2)), (&about.loss, about.prior, about.l2));
     let plain = |prior: Prior| prior.geometry == PriorGeometry::None;
     for part in [first, second] {
-        let rivals =
-            tried.clone().filter(|tried| tried.loss == part.loss && plain(tried.prior) == plain(part.prior));
+        let rivals = of_scaling
+            .clone()
+            .filter(|tried| tried.loss == part.loss && plain(tried.prior) == plain(part.prior));
         let rival = rivals.max_by(|x, y| x.sum().total_cmp(&y.sum())).unwrap();
         assert_eq!((rival.prior, rival.l2), (part.prior, part.l2));
     }

@@ -5,9 +5,14 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use robust_ot::loss::Targets;
 
-/// Up to this number of products of a row, a feature and a label, every row is held out once, in this many folds; beyond
-/// the last line, a fifth of the rows is held out once.
+/// Up to this number of products of a row, a feature and a label, time does not matter.
+pub(crate) const SMALL: f64 = 1e7;
+/// Up to this number of products, every row is held out once, in this many folds; beyond the last line, a fifth of the
+/// rows is held out once.
 const FOLDS: [(f64, usize); 2] = [(2e8, 5), (1e9, 3)];
+/// Up to this number of rows, if time does not matter, folds are drawn this many times: scores of few rows depend on who is
+/// held out together.
+const REPEATED: (usize, u64) = (500, 3);
 /// The fraction that a single fold holds out.
 const HELD_OUT: f64 = 0.2;
 
@@ -24,15 +29,20 @@ impl Split {
     pub(crate) fn all(targets: &Targets, part: Option<f64>, work: f64, seed: u64) -> Vec<Self> {
         let folds = FOLDS.into_iter().find(|(most, _)| work <= *most).map(|(_, folds)| folds);
         let most = counts(targets).into_iter().max().unwrap_or(0);
-        let order = spread(targets, seed);
         let splits = match (part, folds) {
             (None, Some(folds)) => {
                 let folds = folds.min(most);
-                (0..folds).map(|fold| Self::of(&order, |place| place % folds == fold)).collect()
+                let few = work <= SMALL && targets.rows() <= REPEATED.0;
+                let draws = if few { REPEATED.1 } else { 1 };
+                let of_draw = |draw: u64| {
+                    let order = spread(targets, seed.wrapping_add(draw));
+                    (0..folds).map(|fold| Self::of(&order, |place| place % folds == fold)).collect::<Vec<_>>()
+                };
+                (0..draws).flat_map(of_draw).collect()
             }
             (part, _) => {
                 let every = 1.0 / part.unwrap_or(HELD_OUT);
-                vec![Self::of(&order, |place| (place as f64 % every) + 1.0 >= every)]
+                vec![Self::of(&spread(targets, seed), |place| (place as f64 % every) + 1.0 >= every)]
             }
         };
         let possible =
@@ -75,7 +85,7 @@ mod tests {
     #[test]
     fn every_row_is_held_out_once_and_labels_are_spread() {
         let targets = Targets::new(4, (0..40).map(|row| [row % 4])).unwrap();
-        let splits = Split::all(&targets, None, 1.0, 3);
+        let splits = Split::all(&targets, None, 1e8, 3);
         assert_eq!(splits.len(), 5);
         let mut held: Vec<usize> = splits.iter().flat_map(|split| split.held.clone()).collect();
         held.sort_unstable();
@@ -85,6 +95,22 @@ mod tests {
             assert!(held.iter().all(|row| !train.contains(row)));
             (0..4).for_each(|label| assert_eq!(held.iter().filter(|row| **row % 4 == label).count(), 2));
         }
+    }
+
+    #[test]
+    fn folds_of_few_rows_are_drawn_again() {
+        let targets = Targets::new(4, (0..40).map(|row| [row % 4])).unwrap();
+        let splits = Split::all(&targets, None, 1.0, 3);
+        assert_eq!(splits.len(), 15);
+        assert_eq!(splits[..5], Split::all(&targets, None, 1e8, 3));
+        for draw in splits.chunks(5) {
+            let mut held: Vec<usize> = draw.iter().flat_map(|split| split.held.clone()).collect();
+            held.sort_unstable();
+            assert_eq!(held, (0..40).collect::<Vec<_>>());
+        }
+        assert_ne!(splits[0], splits[5]);
+        let more = Targets::new(4, (0..504).map(|row| [row % 4])).unwrap();
+        assert_eq!(Split::all(&more, None, 1.0, 3).len(), 5);
     }
 
     #[test]
@@ -99,6 +125,6 @@ mod tests {
         assert!(Split::all(&single, None, 1.0, 0).is_empty());
         // Two rows per label: one of them is held out in turn.
         let double = Targets::new(5, (0..10).map(|row| [row % 5])).unwrap();
-        assert_eq!(Split::all(&double, None, 1.0, 0).len(), 2);
+        assert_eq!(Split::all(&double, None, 1e8, 0).len(), 2);
     }
 }

@@ -3,13 +3,14 @@
 
 use ndarray::Array2;
 use robust_ot::Result;
+use robust_ot::loss::Targets;
 use robust_ot::solve::Interrupt;
 
 use super::bench::{Base, Bench, FoldKernels, HeldScores};
 use super::blend::{Mixture, blend_name, mixtures};
 use super::calibration::Calibration;
 use super::climb::{climb, l2_at};
-use super::folds::Split;
+use super::folds::{SMALL, Split};
 use super::tried::Tried;
 use crate::dataset::Dataset;
 use crate::fit::{Columns, Preparation};
@@ -79,15 +80,32 @@ struct Best {
     logits: Array2<f32>,
 }
 
+/// A scaling of the features, with its folds.
+struct Scaled<'a> {
+    /// The best sum of scores with plain L2.
+    plain: f64,
+    scaling: Preparation,
+    bench: Bench<'a>,
+    /// The place of its λ.
+    place: i32,
+    /// The best candidates of each base, without a prior and with one.
+    best: Vec<[Option<Best>; 2]>,
+}
+
 /// The candidates so far.
 pub(crate) struct Search<'a, 'b> {
     options: &'a Options<'a>,
     interrupt: &'a Interrupt,
     tell: &'b mut dyn FnMut(&Tried),
     square: Objective,
-    /// The best candidates of each base, without a prior and with one.
+    /// Those of the present scaling.
     best: Vec<[Option<Best>; 2]>,
     pub(crate) tried: Vec<Tried>,
+}
+
+/// No candidate yet.
+fn nothing(options: &Options) -> Vec<[Option<Best>; 2]> {
+    vec![[None, None]; options.bases.len()]
 }
 
 impl<'a, 'b> Search<'a, 'b> {
@@ -99,57 +117,76 @@ impl<'a, 'b> Search<'a, 'b> {
         interrupt: &'a Interrupt,
         tell: &'b mut dyn FnMut(&Tried),
     ) -> Result<Option<(Chosen, Vec<Tried>)>> {
-        let best = vec![[None, None]; options.bases.len()];
+        let best = nothing(options);
         let mut search = Search { options, interrupt, tell, square, best, tried: Vec::new() };
-        let Some(bench) = search.stages(train, validation, splits)? else { return Ok(None) };
-        let blend = search.blend(&bench)?;
-        let all = search.best.into_iter().flatten().flatten().chain(blend);
-        let best = all.reduce(|best, next| if next.sum > best.sum { next } else { best });
-        let Some(Best { mut chosen, logits, .. }) = best else { return Ok(None) };
+        let Some(scalings) = search.scalings(train, validation, splits)? else { return Ok(None) };
+        let mut winner: Option<(Best, Targets)> = None;
+        for mut scaled in scalings {
+            search.best = std::mem::take(&mut scaled.best);
+            if !search.losses(&mut scaled)? {
+                return Ok(None);
+            }
+            let blend = search.blend(&scaled)?;
+            let single = search.best.iter_mut().flatten().filter_map(Option::take);
+            for best in single.chain(blend) {
+                if winner.as_ref().is_none_or(|(winner, _)| best.sum > winner.sum) {
+                    winner = Some((best, scaled.bench.truth().clone()));
+                }
+            }
+        }
+        let Some((Best { mut chosen, logits, .. }, truth)) = winner else { return Ok(None) };
         if options.bases[chosen.parts[0].base].1.output() == Output::Sigmoid {
-            chosen.calibration = Calibration::of(logits.mapv(f64::from).view(), bench.truth());
+            chosen.calibration = Calibration::of(logits.mapv(f64::from).view(), &truth);
         }
         Ok(Some((chosen, search.tried)))
     }
 
-    /// Tries single models. Returns the folds under the best scaling, or `None` once interrupted.
-    fn stages(
+    /// Tries the scalings with plain L2. Returns the best one, or all of them where that takes no time, the best first, or
+    /// `None` once interrupted.
+    fn scalings(
         &mut self,
         train: &Dataset,
         validation: Option<&Dataset>,
         splits: &[Split],
-    ) -> Result<Option<Bench<'a>>> {
-        // The scaling, with plain L2.
-        let mut best: Option<(f64, Preparation, Bench<'a>, i32)> = None;
-        for &scaling in &self.options.scalings {
+    ) -> Result<Option<Vec<Scaled<'a>>>> {
+        let options = self.options;
+        let mut all: Vec<Scaled> = Vec::new();
+        for &scaling in &options.scalings {
             let preprocessing = scaling.of(train);
             let (mut scaled, mut held) = (train.clone(), validation.cloned());
             scaled.preprocess(&preprocessing)?;
             held.as_mut().map_or(Ok(0), |held| held.preprocess(&preprocessing))?;
-            let options = self.options;
-            let bench =
+            let mut bench =
                 Bench::new(splits, &scaled, held.as_ref(), options.names, &self.square, options.with_bias)?;
-            let mut bench = bench;
             let kernels = bench.kernels(PriorGeometry::None, 1.0)?;
-            let start = best.as_ref().map_or(2, |best| best.3);
+            let start = all.first().map_or(2, |best| best.place);
             let square = self.square.clone();
-            let scout = if bench.has_ridge() { ("square", &square) } else { self.first() };
-            let Some((place, sum)) = self.climb(&bench, scaling, scout, (&kernels, Prior::NONE), start)?
+            let scout = self.scout(&bench, &square);
+            let Some((place, plain)) = self.climb(&bench, scaling, scout, (&kernels, Prior::NONE), start)?
             else {
                 return Ok(None);
             };
-            if best.as_ref().is_none_or(|best| sum > best.0) {
-                best = Some((sum, scaling, bench, place));
+            let best = std::mem::replace(&mut self.best, nothing(options));
+            all.push(Scaled { plain, scaling, bench, place, best });
+            // The first of equals stays first.
+            all.sort_by(|x, y| y.plain.total_cmp(&x.plain));
+            if options.work > SMALL {
+                all.truncate(1);
             }
         }
-        let Some((plain, scaling, mut bench, place)) = best else { return Ok(None) };
+        Ok(Some(all))
+    }
+
+    /// Tries the priors and the losses under one scaling. Returns whether it came to its end.
+    fn losses(&mut self, Scaled { plain, scaling, bench, place, .. }: &mut Scaled<'a>) -> Result<bool> {
+        let (plain, scaling, place) = (*plain, *scaling, *place);
         // The prior of each geometry.
         let square = self.square.clone();
-        let scout = if bench.has_ridge() { ("square", &square) } else { self.first() };
+        let scout = self.scout(bench, &square);
         let mut priors = Vec::new();
         for &geometry in &self.options.geometries {
-            let Some(found) = self.prior(&mut bench, scaling, scout, geometry, (plain, place))? else {
-                return Ok(None);
+            let Some(found) = self.prior(bench, scaling, scout, geometry, (plain, place))? else {
+                return Ok(false);
             };
             priors.push(found);
         }
@@ -168,16 +205,16 @@ impl<'a, 'b> Search<'a, 'b> {
             let mut start = place;
             for (_, prior, _) in &priors {
                 let kernels = bench.kernels(prior.geometry, prior.temperature)?;
-                let found = self.climb(&bench, scaling, (name, objective), (&kernels, *prior), start)?;
-                let Some((place, _)) = found else { return Ok(None) };
+                let found = self.climb(bench, scaling, (name, objective), (&kernels, *prior), start)?;
+                let Some((place, _)) = found else { return Ok(false) };
                 start = place;
             }
         }
-        Ok(Some(bench))
+        Ok(true)
     }
 
     /// The best sum of two of the best models of losses with separate odds, without a prior and with one.
-    fn blend(&mut self, bench: &Bench<'a>) -> Result<Option<Best>> {
+    fn blend(&mut self, Scaled { scaling, bench, .. }: &Scaled<'a>) -> Result<Option<Best>> {
         let bases = &self.options.bases;
         let separate = |best: &&Best| bases[best.chosen.parts[0].base].1.output() == Output::Sigmoid;
         let best: Vec<Best> = self.best.iter().flatten().flatten().filter(separate).cloned().collect();
@@ -190,19 +227,26 @@ impl<'a, 'b> Search<'a, 'b> {
                         Part { share, factor, ..chosen.parts[0] }
                     };
                     let parts = vec![of(&first.chosen, 0), of(&second.chosen, 1)];
-                    let chosen = Chosen { parts, scaling: first.chosen.scaling, calibration: None };
-                    let Part { base, prior, l2, .. } = chosen.parts[0];
+                    let Part { base, prior, l2, .. } = parts[0];
                     let (name, objective) = &bases[base];
                     let scores = bench.scores(Base { name, objective }, &logits)?;
-                    let loss = blend_name(bases, &chosen.parts);
-                    let sum = self.record(loss, chosen.scaling, (prior, l2), scores);
+                    let sum = self.record(blend_name(bases, &parts), *scaling, (prior, l2), scores);
                     if found.as_ref().is_none_or(|best| sum > best.sum) {
+                        let chosen = Chosen { parts, scaling: *scaling, calibration: None };
                         found = Some(Best { sum, chosen, logits });
                     }
                 }
             }
         }
         Ok(found)
+    }
+
+    /// The loss that scalings and priors are tried with: the squared error where it has a closed form.
+    fn scout<'c>(&self, bench: &Bench, square: &'c Objective) -> (&'static str, &'c Objective)
+    where
+        'a: 'c,
+    {
+        if bench.has_ridge() { ("square", square) } else { self.first() }
     }
 
     /// The loss that scouts where the squared error has no closed form.
