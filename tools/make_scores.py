@@ -1,4 +1,4 @@
-"""Writes crates/robust-ot-learn/tests/data/scores.json: scikit-learn's ranking scores of small arrays with ties.
+"""Writes crates/robust-ot-learn/tests/data/scores.json: scikit-learn's scores of small arrays with ties.
 
 Needs numpy and scikit-learn.
 """
@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from sklearn.metrics import average_precision_score, roc_auc_score, top_k_accuracy_score
+from sklearn.metrics import average_precision_score, f1_score, ndcg_score, roc_auc_score, top_k_accuracy_score
 
 rng = np.random.default_rng(0)
 cases = []
@@ -39,5 +39,22 @@ cases.append(
         "among_three": float(top_k_accuracy_score(classes, one, k=3, labels=range(7))),
     }
 )
+for rows, labels, least in [(30, 5, 0.5), (20, 8, 0.8), (15, 3, 0.2)]:
+    scores = rng.random((rows, labels))
+    truth = rng.random((rows, labels)) < 0.3
+    truth[:, 1] = False
+    truth[~truth.any(1), 0] = True
+    answers = scores >= least
+    answers[:, 1] &= labels != 8  # a label that is neither true nor answered
+    cases.append(
+        {
+            "scores": scores.tolist(),
+            "truth": [np.flatnonzero(row).tolist() for row in truth],
+            "answers": [np.flatnonzero(row).tolist() for row in answers],
+            "micro_f1": float(f1_score(truth, answers, average="micro")),
+            "macro_f1": float(f1_score(truth, answers, average="macro", zero_division=np.nan)),
+            "ndcg_at_3": float(ndcg_score(truth, scores, k=3)),
+        }
+    )
 path = Path(__file__).parent.parent / "crates/robust-ot-learn/tests/data/scores.json"
 path.write_text(json.dumps(cases) + "\n")

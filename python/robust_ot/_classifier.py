@@ -505,6 +505,27 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         least = self.threshold_ * largest
         return np.asarray(probabilities >= least).astype(np.int64)
 
+    def predict_least_cost(self, X: Any, k: int = 1) -> NDArray[Any]:
+        """Predict the k classes of least expected cost, where a mistake costs 1 − the cosine between label vectors.
+
+        With one class per row, the cost is that to the class drawn from :meth:`predict_proba`; for multi-label ``bce``, it is
+        that to the nearest true label, with labels that are true independently of each other.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Features.
+        k : int
+            Number of classes per row.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            Classes, the least expected cost first.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.classes_[np.array(self._model.least_cost(self._checked(X), k), dtype=np.intp)])
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that ``rot predict``, ``rot evaluate`` and :meth:`load` read.
 

@@ -13,7 +13,17 @@ from numpy.typing import ArrayLike
 from robust_ot import _core
 from robust_ot._targets import Targets, as_targets
 
-__all__ = ["accuracy", "all_scores", "auc", "expected_cost", "mean_average_precision", "precision_at", "top_cost"]
+__all__ = [
+    "accuracy",
+    "all_scores",
+    "auc",
+    "expected_cost",
+    "mean_average_precision",
+    "ndcg_at",
+    "precision_at",
+    "propensity_scored_precision_at",
+    "top_cost",
+]
 
 
 def auc(truth: Any, scores: ArrayLike) -> float:
@@ -114,6 +124,70 @@ def precision_at(truth: Any, scores: ArrayLike, k: int) -> float:
     return _core.precision_at(scores, _targets(truth, scores), k)
 
 
+def ndcg_at(truth: Any, scores: ArrayLike, k: int) -> float:
+    """Compute normalized discounted cumulative gain of the k best labels, averaged over rows.
+
+    A true label at place j gains 1 / log2(j + 1); the sum is divided by the largest that the row's true labels could gain.
+
+    Parameters
+    ----------
+    truth : array-like
+        True labels.
+    scores : array-like of shape (n, L)
+        Larger means more likely; among ties, the first labels rank best.
+    k : int
+        Number of labels that count.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from robust_ot import score
+    >>> round(score.ndcg_at([[2]], [[0.5, 0.2, 0.3]], 2), 4)
+    0.6309
+    """
+    return _core.ndcg_at(scores, _targets(truth, scores), k)
+
+
+def propensity_scored_precision_at(truth: Any, scores: ArrayLike, k: int, label_rows: ArrayLike, rows: int) -> float:
+    """Compute precision at k with true labels weighted by how rarely they are recorded, over the best that is possible.
+
+    A label that n of N training rows have is recorded with probability p = 1 / (1 + C (n + 1.5)^-0.55), with
+    C = (ln N - 1) 2.5^0.55, and counts 1 / p (Jain, Prabhu & Varma 2016).
+
+    Parameters
+    ----------
+    truth : array-like
+        True labels.
+    scores : array-like of shape (n, L)
+        Larger means more likely; among ties, the first labels rank best.
+    k : int
+        Number of labels that count.
+    label_rows : array-like of shape (L,)
+        Number of training rows with each label.
+    rows : int
+        Number of training rows.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from robust_ot import score
+    >>> score.propensity_scored_precision_at([[0, 1]], [[0.9, 0.5, 0.1]], 2, [5, 50, 500], 1000)
+    1.0
+    """
+    counts = np.asarray(label_rows)
+    if counts.dtype.kind not in "iu" or counts.ndim != 1:
+        raise ValueError(f"label_rows must be whole numbers, one per label, but has dtype {counts.dtype} and shape {counts.shape}")
+    return _core.propensity_scored_precision_at(scores, _targets(truth, scores), k, counts.tolist(), rows)
+
+
 def expected_cost(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike) -> float:
     """Compute the cost of the whole prediction: squared distances to the nearest true label, weighted by probability.
 
@@ -171,7 +245,7 @@ def top_cost(truth: Any, scores: ArrayLike, label_vectors: ArrayLike, k: int = 1
 
 
 def all_scores(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike | None = None) -> dict[str, float | None]:
-    """Compute all scores that ``rot evaluate`` reports.
+    """Compute the scores of ``rot evaluate`` that need no model.
 
     Parameters
     ----------
@@ -185,8 +259,8 @@ def all_scores(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike | 
     Returns
     -------
     dict
-        ``auc``, ``map``, ``accuracy``, ``precision_at_3``, ``precision_at_5``, ``semantic_cost``, ``expected_cost``,
-        ``top_1_cost``, ``top_5_cost``; None for a score that does not apply.
+        ``auc``, ``map``, ``accuracy``, ``precision_at_3``, ``precision_at_5``, ``ndcg_at_3``, ``ndcg_at_5``,
+        ``semantic_cost``, ``expected_cost``, ``top_1_cost``, ``top_5_cost``; None for a score that does not apply.
 
     Examples
     --------

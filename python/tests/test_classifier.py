@@ -494,6 +494,21 @@ def test_everything_is_chosen_on_held_out_rows_and_what_is_given_is_kept():
     assert all(tried["row_length"] is None for tried in fixed.tried_)
 
 
+def test_answers_of_least_cost():
+    X, y, vectors = _families()
+    model = RobustOTClassifier(label_vectors=vectors).fit(X, y)
+    unit = np.array([vectors[name] / np.linalg.norm(vectors[name]) for name in map(str, model.classes_)])
+    expected = 1 - model.predict_proba(X) @ unit @ unit.T
+    found = model.predict_least_cost(X, 2)
+    assert found.shape == (len(X), 2)
+    chosen = expected[np.arange(len(X)), np.searchsorted(model.classes_, found[:, 0])]
+    np.testing.assert_allclose(chosen, expected.min(1), atol=1e-9)
+    with pytest.raises(ValueError, match="k must be between 1 and the 5 labels, but is 9"):
+        model.predict_least_cost(X, 9)
+    with pytest.raises(ValueError, match="needs a model with label_vectors"):
+        RobustOTClassifier("ce", l2=1.0).fit(X, y).predict_least_cost(X)
+
+
 def test_ridge_is_that_of_scikit_learn():
     X, y, _ = _families()
     model = RobustOTClassifier("square", label_prior="none", l2=3.0, row_length=None, validation=0).fit(X, y)

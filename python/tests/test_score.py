@@ -30,6 +30,33 @@ def test_costs_are_their_formulas(rng):
     assert score.all_scores(truth, h, vectors)["semantic_cost"] == pytest.approx(score.top_cost(truth, h, vectors, 5))
 
 
+def test_gain_is_that_of_scikit_learn(rng):
+    metrics = pytest.importorskip("sklearn.metrics")
+    truth, scores = (rng.random((50, 6)) < 0.4).astype(int), rng.random((50, 6))
+    truth[truth.sum(1) == 0, 0] = 1
+    for k in (1, 3, 6):
+        assert score.ndcg_at(truth, scores, k) == pytest.approx(metrics.ndcg_score(truth, scores, k=k), abs=1e-12)
+    found = score.all_scores(truth, scores)
+    assert found["ndcg_at_3"] == score.ndcg_at(truth, scores, 3)
+    assert found["ndcg_at_5"] == score.ndcg_at(truth, scores, 5)
+
+
+def test_propensities_weigh_rare_labels(rng):
+    truth, scores = (rng.random((40, 5)) < 0.4).astype(int), rng.random((40, 5))
+    truth[truth.sum(1) == 0, 0] = 1
+    label_rows, rows, k = np.array([1, 4, 20, 90, 300]), 400, 2
+    weights = 1 + (np.log(rows) - 1) * 2.5**0.55 * (label_rows + 1.5) ** -0.55
+    best = scores.argsort(1)[:, ::-1][:, :k]
+    found = np.take_along_axis(truth * weights, best, 1).sum()
+    possible = np.sort(truth * weights, 1)[:, ::-1][:, :k].sum()
+    ours = score.propensity_scored_precision_at(truth, scores, k, label_rows, rows)
+    assert ours == pytest.approx(found / possible, abs=1e-12)
+    with pytest.raises(ValueError, match="label_rows must be whole numbers, one per label"):
+        score.propensity_scored_precision_at(truth, scores, k, [0.5] * 5, rows)
+    with pytest.raises(ValueError, match="rows must be a whole number of at least 3, but is 2"):
+        score.propensity_scored_precision_at(truth, scores, k, label_rows, 2)
+
+
 def test_bad_scores_are_named():
     with pytest.raises(ValueError, match="scores must be finite, but row 1, column 2 is NaN"):
         score.auc([0], [[0.0, np.nan]])

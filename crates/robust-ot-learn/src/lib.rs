@@ -31,6 +31,7 @@ mod checkpoint;
 pub mod compare;
 pub mod data;
 mod dataset;
+mod decision;
 mod engine;
 mod explanation;
 mod extension;
@@ -72,6 +73,7 @@ mod trainer;
 mod verify;
 
 pub use self::dataset::{Dataset, sample_per_class};
+pub use self::decision::{LabelLaw, least_cost_labels};
 pub use self::engine::{Engine, EpochWork};
 pub use self::explanation::{Explanation, Flow, Naming, PairShare};
 pub use self::extension::Extension;
@@ -100,7 +102,7 @@ pub use self::selection::{BlendPart, Calibration, Tried};
 pub use self::settings::{Reduction, TrainSettings};
 pub use self::soft_targets::SoftTargets;
 pub use self::standardization::Standardization;
-pub use self::threshold::threshold;
+pub use self::threshold::{answers, threshold};
 pub use self::trainer::{Epoch, Trainer};
 pub use self::verify::verify;
 

@@ -1,13 +1,18 @@
 //! Scores of predictions: by rank, by the top labels, and by how close mistakes are to the truth.
 
+mod f1;
+mod gain;
+
 use std::cmp::Ordering;
 
-use ndarray::{Array2, ArrayView1, ArrayView2};
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
 use rayon::prelude::*;
 use robust_ot::linalg::product;
 use robust_ot::loss::Targets;
 use robust_ot::{Error, LARGEST_COORDINATE, Result};
 
+pub use self::f1::F1;
+pub use self::gain::{ndcg_at, propensities, propensity_scored_precision_at};
 use crate::data::to_length_one;
 
 /// Ranking scores, averaged over the labels that have both positive and negative rows.
@@ -144,7 +149,7 @@ pub fn expected_cost(
     vectors: ArrayView2<f64>,
 ) -> Result<f64> {
     check(probabilities, truth)?;
-    check_vectors(vectors, truth)?;
+    check_vectors(vectors, truth.labels())?;
     let squares: Vec<f64> = vectors.rows().into_iter().map(|l| l.dot(&l)).collect();
     let products = product(vectors, vectors.t());
     let apart = |p: usize, c: usize| (squares[p] + squares[c] - 2.0 * products[[p, c]]).max(0.0);
@@ -170,21 +175,43 @@ pub fn expected_cost(
 /// When shapes differ, a score is not finite, or k is not between 1 and the number of labels.
 pub fn top_cost(scores: ArrayView2<f64>, truth: &Targets, vectors: ArrayView2<f64>, k: usize) -> Result<f64> {
     check(scores, truth)?;
-    check_vectors(vectors, truth)?;
     check_k(k, truth.labels())?;
+    let rows = scores.axis_iter(Axis(0)).into_par_iter();
+    let answers: Vec<Vec<usize>> = rows.map(|row| best_labels(row, k)).collect();
+    answer_cost(&answers, truth, vectors)
+}
+
+/// The cost of answers: 1 − the largest cosine to a true label, averaged over the answers of a row and over the rows that
+/// have some.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot::loss::Targets;
+/// let (vectors, truth) = (array![[1.0, 0.0], [0.0, 2.0]], Targets::new(2, [[0]])?);
+/// assert_eq!(robust_ot_learn::score::answer_cost(&[vec![0, 1]], &truth, vectors.view())?, 0.5);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+///
+/// # Errors
+/// When the numbers of rows or labels differ, or an answer is no label.
+pub fn answer_cost(answers: &[Vec<usize>], truth: &Targets, vectors: ArrayView2<f64>) -> Result<f64> {
+    check_vectors(vectors, truth.labels())?;
+    check_answers(answers, truth)?;
     let unit = unit_rows(vectors);
-    let of_row = |row: usize| {
-        let costs = best_labels(scores.row(row), k).into_iter().map(|p| {
+    let answered: Vec<usize> = (0..truth.rows()).filter(|&row| !answers[row].is_empty()).collect();
+    let of_row = |place: usize| {
+        let row = answered[place];
+        let costs = answers[row].iter().map(|&p| {
             let cosines = truth.row(row).iter().map(|&c| unit.row(p).dot(&unit.row(c)));
             1.0 - cosines.fold(f64::NEG_INFINITY, f64::max)
         });
-        costs.sum::<f64>() / k as f64
+        costs.sum::<f64>() / answers[row].len() as f64
     };
-    Ok(mean(truth.rows(), of_row))
+    Ok(mean(answered.len(), of_row))
 }
 
 /// Scales rows to length one; zero rows stay zero.
-fn unit_rows(vectors: ArrayView2<f64>) -> Array2<f64> {
+pub(crate) fn unit_rows(vectors: ArrayView2<f64>) -> Array2<f64> {
     let mut unit = vectors.to_owned();
     to_length_one(&mut unit);
     unit
@@ -231,11 +258,11 @@ pub(crate) fn check(scores: ArrayView2<f64>, truth: &Targets) -> Result<()> {
     }
 }
 
-fn check_vectors(vectors: ArrayView2<f64>, truth: &Targets) -> Result<()> {
-    if vectors.nrows() != truth.labels() {
+pub(crate) fn check_vectors(vectors: ArrayView2<f64>, labels: usize) -> Result<()> {
+    if vectors.nrows() != labels {
         return Err(Error::Shape {
             name: "the label vectors",
-            expected: format!("{} rows, one per label", truth.labels()),
+            expected: format!("{labels} rows, one per label"),
             found: format!("{} rows", vectors.nrows()),
         });
     }
@@ -249,7 +276,26 @@ fn check_vectors(vectors: ArrayView2<f64>, truth: &Targets) -> Result<()> {
     }
 }
 
-fn check_k(k: usize, labels: usize) -> Result<()> {
+/// Whether every row has answers among the labels, or none.
+pub(crate) fn check_answers(answers: &[Vec<usize>], truth: &Targets) -> Result<()> {
+    if answers.len() != truth.rows() {
+        return Err(Error::Shape {
+            name: "the answers",
+            expected: format!("{} rows, as the truth", truth.rows()),
+            found: format!("{} rows", answers.len()),
+        });
+    }
+    let labels = truth.labels();
+    for (row, of_row) in answers.iter().enumerate() {
+        if let Some(label) = of_row.iter().find(|label| **label >= labels) {
+            let (rule, found) = (format!("have answers below {labels}"), format!("one is {label}"));
+            return Err(Error::Label { row, rule, found });
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn check_k(k: usize, labels: usize) -> Result<()> {
     if (1..=labels).contains(&k) {
         return Ok(());
     }

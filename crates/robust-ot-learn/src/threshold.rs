@@ -1,6 +1,7 @@
 //! The probability threshold of multi-label predictions.
 
-use ndarray::ArrayView2;
+use ndarray::{ArrayView1, ArrayView2, Axis};
+use rayon::prelude::*;
 use robust_ot::Result;
 use robust_ot::loss::Targets;
 
@@ -27,6 +28,35 @@ pub(crate) fn answer_threshold(model: &Model, train: &Dataset) -> Result<Option<
     Ok(Some(threshold(probabilities.view(), model.output(), drawn.targets())?))
 }
 
+/// The labels that a model answers for every row: those with p ≥ t, for the t of [`threshold`]; without one, the top label.
+///
+/// ```
+/// use ndarray::array;
+/// use robust_ot_learn::{Output, answers};
+///
+/// let probabilities = array![[0.5, 0.4, 0.1]];
+/// assert_eq!(answers(probabilities.view(), Output::Softmax, Some(0.8)), [[0, 1]]);
+/// assert_eq!(answers(probabilities.view(), Output::Softmax, None), [[0]]);
+/// ```
+pub fn answers(probabilities: ArrayView2<f64>, output: Output, threshold: Option<f64>) -> Vec<Vec<usize>> {
+    let of_row = |row: ArrayView1<f64>| match threshold {
+        None => score::best_labels(row, 1),
+        Some(threshold) => {
+            let unit = unit_of(row, output);
+            row.iter().enumerate().filter(|(_, p)| **p / unit >= threshold).map(|(label, _)| label).collect()
+        }
+    };
+    probabilities.axis_iter(Axis(0)).into_par_iter().map(of_row).collect()
+}
+
+/// What a threshold is relative to: a softmax's largest probability of the row.
+fn unit_of(row: ArrayView1<f64>, output: Output) -> f64 {
+    match output {
+        Output::Softmax => row.fold(0.0_f64, |top, p| top.max(*p)).max(f64::MIN_POSITIVE),
+        Output::Sigmoid => 1.0,
+    }
+}
+
 /// The t in (0, 1] with the largest micro-averaged F1 when the labels with p ≥ t are a row's answer, where p is a sigmoid's
 /// probability, or a softmax's divided by the largest of its row.
 ///
@@ -48,25 +78,22 @@ pub(crate) fn answer_threshold(model: &Model, train: &Dataset) -> Result<Option<
 /// When shapes differ or a probability is not finite.
 pub fn threshold(probabilities: ArrayView2<f64>, output: Output, truth: &Targets) -> Result<f64> {
     score::check(probabilities, truth)?;
-    let mut answers: Vec<(f64, bool)> = Vec::with_capacity(probabilities.len());
+    let mut ratios: Vec<(f64, bool)> = Vec::with_capacity(probabilities.len());
     let mut positive = 0;
     for (row, values) in probabilities.rows().into_iter().enumerate() {
-        let largest = match output {
-            Output::Softmax => values.fold(0.0_f64, |top, p| top.max(*p)).max(f64::MIN_POSITIVE),
-            Output::Sigmoid => 1.0,
-        };
+        let largest = unit_of(values, output);
         let of_row = truth.row(row);
         positive += of_row.len();
-        answers.extend(
+        ratios.extend(
             values.iter().enumerate().map(|(label, p)| (p / largest, of_row.binary_search(&label).is_ok())),
         );
     }
-    answers.sort_unstable_by(|x, y| y.0.total_cmp(&x.0));
+    ratios.sort_unstable_by(|x, y| y.0.total_cmp(&x.0));
     // With the n largest ratios taken, F1 = 2 right / (n + positive); ties are taken together.
     let (mut right, mut best) = (0, (0.0, 1.0));
-    for (at, (ratio, is_true)) in answers.iter().enumerate() {
+    for (at, (ratio, is_true)) in ratios.iter().enumerate() {
         right += usize::from(*is_true);
-        let tied = answers.get(at + 1).is_some_and(|next| next.0 >= *ratio);
+        let tied = ratios.get(at + 1).is_some_and(|next| next.0 >= *ratio);
         let f1 = 2.0 * right as f64 / (at + 1 + positive) as f64;
         if !tied && *ratio > 0.0 && f1 > best.0 {
             best = (f1, *ratio);

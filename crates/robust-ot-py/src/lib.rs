@@ -65,7 +65,7 @@ mod _core {
     #[pymodule_export]
     use crate::plain::{emd, emd_on_arcs, sinkhorn};
     #[pymodule_export]
-    use crate::scores::{precision_at, rank, scores, top_cost};
+    use crate::scores::{ndcg_at, precision_at, propensity_scored_precision_at, rank, scores, top_cost};
     #[pymodule_export]
     use crate::screens::{Layout, Means, Screen};
     #[pymodule_export]

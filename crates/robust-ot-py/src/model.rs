@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use ndarray::Array2;
 use numpy::{PyArray1, PyArray2, ToPyArray};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use robust_ot_learn::{Model as Trained, Output};
+use robust_ot_learn::{LabelLaw, Model as Trained, Output, least_cost_labels};
 
 use crate::arrays::{features, matrix};
 use crate::dictionary::to_python;
 use crate::error::{from_library, warn};
+use crate::metric::argument;
 use crate::model_keywords::model_keywords;
 use crate::targets::{Arrays, targets};
 use crate::threads::run;
@@ -142,6 +144,27 @@ impl Model {
         let rows = features(x)?;
         let found = run(py, |_| self.model.probabilities(rows))?.map_err(|error| from_library("X", error))?;
         Ok(found.to_pyarray(py))
+    }
+
+    /// The k labels of least expected cost of every row.
+    fn least_cost<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+        k: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Vec<usize>>> {
+        let k: usize = argument(k, "k", "a whole number of at least 1")?;
+        let Some(vectors) = &self.model.label_vectors else {
+            return Err(PyValueError::new_err(
+                "least_cost needs a model with label_vectors, but this one has none",
+            ));
+        };
+        let rows = features(x)?;
+        let found = run(py, |_| {
+            let probabilities = self.model.probabilities(rows)?;
+            least_cost_labels(probabilities.view(), vectors.view(), LabelLaw::of(&self.model), k)
+        })?;
+        found.map_err(|error| from_library("", error))
     }
 
     /// The mean worst metric between the predictions for some rows and their truths.

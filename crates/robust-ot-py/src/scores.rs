@@ -1,6 +1,7 @@
 //! Scores of predictions.
 
 use ndarray::Array2;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use robust_ot_learn::Scores;
@@ -37,6 +38,45 @@ pub fn precision_at<'py>(
     let values = matrix(values, "scores")?;
     let truth = targets(values.ncols(), &truth, "truth")?;
     run(py, |_| score::precision_at(values.view(), &truth, k))?.map_err(|error| from_library("", error))
+}
+
+/// Normalized discounted cumulative gain of the k best labels.
+#[pyfunction]
+pub fn ndcg_at<'py>(
+    py: Python<'py>,
+    values: &Bound<'py, PyAny>,
+    truth: Arrays<'py>,
+    k: &Bound<'py, PyAny>,
+) -> PyResult<f64> {
+    let k: usize = argument(k, "k", "a whole number of at least 1")?;
+    let values = matrix(values, "scores")?;
+    let truth = targets(values.ncols(), &truth, "truth")?;
+    run(py, |_| score::ndcg_at(values.view(), &truth, k))?.map_err(|error| from_library("", error))
+}
+
+/// Propensity-scored precision of the k best labels, by the number of training rows of every label and of all.
+#[pyfunction]
+pub fn propensity_scored_precision_at<'py>(
+    py: Python<'py>,
+    values: &Bound<'py, PyAny>,
+    truth: Arrays<'py>,
+    k: &Bound<'py, PyAny>,
+    label_rows: &Bound<'py, PyAny>,
+    rows: &Bound<'py, PyAny>,
+) -> PyResult<f64> {
+    let k: usize = argument(k, "k", "a whole number of at least 1")?;
+    let label_rows: Vec<usize> = argument(label_rows, "label_rows", "whole numbers of at least 0")?;
+    let rows: usize = argument(rows, "rows", "a whole number of at least 3")?;
+    if rows < 3 {
+        return Err(PyValueError::new_err(format!(
+            "rows must be a whole number of at least 3, but is {rows}"
+        )));
+    }
+    let values = matrix(values, "scores")?;
+    let truth = targets(values.ncols(), &truth, "truth")?;
+    let chances = score::propensities(&label_rows, rows);
+    let found = run(py, |_| score::propensity_scored_precision_at(values.view(), &truth, k, &chances))?;
+    found.map_err(|error| from_library("", error))
 }
 
 /// The cost of the k best labels, or of the whole prediction without k.
@@ -80,6 +120,8 @@ pub fn scores<'py>(
         ("accuracy", Some(found.accuracy)),
         ("precision_at_3", found.precision_at_3),
         ("precision_at_5", found.precision_at_5),
+        ("ndcg_at_3", found.ndcg_at_3),
+        ("ndcg_at_5", found.ndcg_at_5),
         ("semantic_cost", found.semantic_cost),
         ("expected_cost", found.expected_cost),
         ("top_1_cost", found.top_1_cost),

@@ -13,8 +13,8 @@ use crate::model_input::read_model;
 use crate::score_table::{excluded, group_table, reliability_table, score_table};
 use crate::test_data::{RowOptions, TruthOptions};
 
-/// Score a model: AUC, average precision, accuracy, precision of the top labels, how far mistakes are from the truth, and
-/// how far probabilities can be trusted
+/// Score a model: AUC, average precision, accuracy, precision and gain of the top labels, F1, how far mistakes are from the
+/// truth, and how far probabilities can be trusted
 #[derive(Debug, Args)]
 pub struct Evaluate {
     /// Model file written by rot train
@@ -40,7 +40,7 @@ impl Evaluate {
             features = features.select(&kept);
         }
         let (probabilities, device) = probabilities(&model, features, self.device.device)?;
-        let scores = Scores::of(probabilities.view(), &truth, model.label_vectors.as_ref())?;
+        let scores = Scores::of_model(&model, probabilities.view(), &truth)?;
         let ranges = reliability(probabilities.view(), &truth)?;
         // Models of stochastic steps do not record how many rows their labels had.
         let groups = match &model.about.label_rows[..] {

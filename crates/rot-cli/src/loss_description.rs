@@ -52,7 +52,7 @@ pub fn describe_choice(about: &About) -> String {
         ([], Some(prior), Some(l2)) => words.push(one(prior, l2)),
         ([], ..) => {}
         (parts, ..) => {
-            words.extend(parts.iter().map(|part| format!("{}: {}", part.loss, one(part.prior, part.l2))))
+            words.extend(parts.iter().map(|part| format!("{}: {}", part.loss, one(part.prior, part.l2))));
         }
     }
     match about.tried.len() {

@@ -3,12 +3,12 @@
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use clap::Args;
-use ndarray::{ArrayView1, Axis};
+use clap::{Args, ValueEnum};
+use ndarray::{Array2, ArrayView1, Axis};
 use rayon::prelude::*;
 use robust_ot_learn::data::{format_table, write_atomic, write_npy, write_table};
 use robust_ot_learn::score::best_labels;
-use robust_ot_learn::{About, LabelTransport, Model};
+use robust_ot_learn::{About, LabelLaw, LabelTransport, Model, least_cost_labels};
 use serde_json::{Value, json};
 
 use crate::device::{DeviceOptions, probabilities};
@@ -26,6 +26,7 @@ const LEAST_MASS: f64 = 0.001;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  rot predict model.safetensors --x rows.npy --top 3\n  \
     rot predict model.safetensors --x rows.npy --out probabilities.npy\n  \
+    rot predict model.safetensors --x rows.csv --decision least-cost\n  \
     rot predict model.safetensors --x rows.csv --top 2 --explain --json")]
 pub struct Predict {
     /// Model file written by rot train
@@ -37,6 +38,9 @@ pub struct Predict {
     /// Number of labels per row
     #[arg(long, value_name = "K", default_value_t = 1)]
     top: usize,
+    /// Which labels are the best
+    #[arg(long, value_enum, default_value_t = Decision::Probable)]
+    decision: Decision,
     /// For each of the best labels, list the labels whose mass would move to it if the best labels were the true ones
     /// (most useful with --top 2 or more: with one label, all mass moves to it)
     #[arg(long)]
@@ -47,6 +51,15 @@ pub struct Predict {
     /// Print JSON: one object per row
     #[arg(long, conflicts_with = "out")]
     json: bool,
+}
+
+/// What makes labels the best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Decision {
+    /// The largest probability
+    Probable,
+    /// The least expected cost of a mistake: 1 − the largest cosine between the vectors of the label and of a true label
+    LeastCost,
 }
 
 /// One of the best labels of a row.
@@ -79,8 +92,10 @@ impl Predict {
             return write_npy(path, &probabilities).map_err(write_failure);
         }
         let transport = if self.explain { Some(self.transport(&model)?) } else { None };
-        let best = probabilities.axis_iter(Axis(0)).into_par_iter();
-        let best = best.map(|row| self.best(row, transport.as_ref())).collect::<Result<Vec<_>, Failure>>()?;
+        let labels = self.decide(&model, &probabilities)?;
+        let best = probabilities.axis_iter(Axis(0)).into_par_iter().zip(labels);
+        let best = best.map(|(row, labels)| of_row(row, &labels, transport.as_ref()));
+        let best = best.collect::<Result<Vec<_>, Failure>>()?;
         let json = best.iter().enumerate().map(|(row, best)| as_json(row, best, &model, self.explain));
         match &self.out {
             Some(path) if ending == "json" => {
@@ -110,23 +125,31 @@ impl Predict {
 
     fn check_outputs(&self) -> Result<(), Failure> {
         let Some(path) = &self.out else { return Ok(()) };
-        if ending(path) == "npy" && self.explain {
-            return Err(Failure::Input(
-                "--explain must be written to .csv, .tsv or .json, but --out is .npy".into(),
-            ));
+        let least_cost = self.decision == Decision::LeastCost;
+        for (option, given) in [("--explain", self.explain), ("--decision least-cost", least_cost)] {
+            if ending(path) == "npy" && given {
+                return Err(Failure::Input(format!(
+                    "{option} must be written to .csv, .tsv or .json, but --out is .npy"
+                )));
+            }
         }
         check_distinct(&[&self.model, &self.rows.x], &[("--out", Some(path.as_path()))])?;
         check_writable("--out", path, &["csv", "tsv", "json", "npy"])
     }
 
-    fn best(&self, row: ArrayView1<f64>, transport: Option<&LabelTransport>) -> Result<Vec<Best>, Failure> {
-        let labels = best_labels(row, self.top);
-        let mut best: Vec<Best> =
-            labels.iter().map(|&label| Best { label, probability: row[label], from: Vec::new() }).collect();
-        if let Some(transport) = transport {
-            explain(transport, row, &labels, &mut best)?;
+    /// The best labels of every row.
+    fn decide(&self, model: &Model, probabilities: &Array2<f64>) -> Result<Vec<Vec<usize>>, Failure> {
+        if self.decision == Decision::Probable {
+            let rows = probabilities.axis_iter(Axis(0)).into_par_iter();
+            return Ok(rows.map(|row| best_labels(row, self.top)).collect());
         }
-        Ok(best)
+        let Some(vectors) = &model.label_vectors else {
+            let message = "--decision least-cost needs a model with label vectors, but this one has none (rot train --label-vectors)";
+            return Err(Failure::Input(message.into()));
+        };
+        let law = LabelLaw::of(model);
+        least_cost_labels(probabilities.view(), vectors.view(), law, self.top)
+            .map_err(|error| Failure::about("the predictions", &error))
     }
 
     fn header(&self) -> Vec<String> {
@@ -157,6 +180,20 @@ impl Predict {
         format_table(&mut out, b',', &self.header(), rows)?;
         Ok(out.flush()?)
     }
+}
+
+/// The given labels of a row.
+fn of_row(
+    row: ArrayView1<f64>,
+    labels: &[usize],
+    transport: Option<&LabelTransport>,
+) -> Result<Vec<Best>, Failure> {
+    let mut best: Vec<Best> =
+        labels.iter().map(|&label| Best { label, probability: row[label], from: Vec::new() }).collect();
+    if let Some(transport) = transport {
+        explain(transport, row, labels, &mut best)?;
+    }
+    Ok(best)
 }
 
 /// Lists, for each of the best labels, the labels whose mass would move to it if the best labels were the true ones.

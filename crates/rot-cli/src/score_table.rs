@@ -62,16 +62,25 @@ fn align_right(table: &mut Table, columns: usize) {
 }
 
 /// The scores with their names.
-pub fn score_lines(scores: &Scores) -> [(&'static str, Option<f64>); 8] {
+pub fn score_lines(scores: &Scores) -> [(&'static str, Option<f64>); 17] {
     [
         ("AUC, mean over labels", scores.auc),
         ("average precision, mean over labels", scores.map),
         ("accuracy of the top label", Some(scores.accuracy)),
         ("precision at 3", scores.precision_at_3),
         ("precision at 5", scores.precision_at_5),
+        ("nDCG at 3", scores.ndcg_at_3),
+        ("nDCG at 5", scores.ndcg_at_5),
+        ("propensity-scored precision at 1", scores.propensity_scored_precision_at_1),
+        ("propensity-scored precision at 3", scores.propensity_scored_precision_at_3),
+        ("propensity-scored precision at 5", scores.propensity_scored_precision_at_5),
+        ("F1 of the answers, all labels together", scores.micro_f1),
+        ("F1 of the answers, mean over labels", scores.macro_f1),
         ("expected semantic cost", scores.expected_cost),
         ("semantic cost of the top label", scores.top_1_cost),
+        ("semantic cost of the label of least expected cost", scores.least_cost_1),
         ("semantic cost of the top 5", scores.top_5_cost),
+        ("semantic cost of the 5 of least expected cost", scores.least_cost_5),
     ]
 }
 

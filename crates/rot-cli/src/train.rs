@@ -107,7 +107,7 @@ impl Train {
                 say!("rot: note: {note}");
             }
             let probabilities = model.probabilities_of_preprocessed(test.features())?;
-            let scores = Scores::of(probabilities.view(), test.targets(), model.label_vectors.as_ref())?;
+            let scores = Scores::of_model(&model, probabilities.view(), test.targets())?;
             Ok((probabilities, test, scores))
         });
         let (predicted, failed) = match predicted.transpose() {

@@ -336,6 +336,44 @@ fn whoever_reads_may_leave_and_the_model_is_saved() {
 
 #[cfg(unix)]
 #[test]
+fn labels_of_least_expected_cost_are_predicted() {
+    let s = scratch();
+    s.out(&format!("train {DATA} --epochs 5 --out model.safetensors"));
+    let scores = s.json("evaluate model.safetensors --x test.csv --y test.txt");
+    let cost = |name: &str| scores[name].as_f64().unwrap();
+    assert!(cost("least_cost_1") <= cost("top_1_cost") + 0.05, "{scores}");
+    assert!(cost("macro_f1") > 0.0 && cost("micro_f1") > 0.0, "{scores}");
+    // All labels, in another order and with the same probabilities.
+    let (probable, least) = (
+        "predict model.safetensors --x test.csv --top 4",
+        "predict model.safetensors --x test.csv --top 4 --decision least-cost",
+    );
+    let sorted = |command: &str| {
+        let text = s.out(command);
+        let mut lines: Vec<String> = text
+            .lines()
+            .skip(1)
+            .map(|line| {
+                let (row, rest) = line.split_once(',').unwrap();
+                format!("{row},{}", rest.split_once(',').unwrap().1)
+            })
+            .collect();
+        lines.sort();
+        (lines, text)
+    };
+    let ((x, x_text), (y, y_text)) = (sorted(probable), sorted(least));
+    assert_eq!(x, y);
+    assert_ne!(x_text, y_text);
+    let refusal = s.refusal("predict model.safetensors --x test.csv --decision least-cost --out p.npy");
+    assert!(
+        refusal.contains("--decision least-cost must be written to .csv, .tsv or .json, but --out is .npy")
+    );
+    s.out("train --train-x train.csv --train-y train.txt --label-names names.txt --loss ce --epochs 1 --out plain.safetensors");
+    let refusal = s.refusal("predict plain.safetensors --x test.csv --decision least-cost");
+    assert!(refusal.contains("--decision least-cost needs a model with label vectors"), "{refusal}");
+}
+
+#[test]
 fn predictions_may_be_cut_off_by_their_reader() {
     let s = scratch();
     s.out(&format!("train {DATA} --epochs 1 --out model.safetensors"));
