@@ -184,7 +184,8 @@ def propensity_scored_precision_at(truth: Any, scores: ArrayLike, k: int, label_
     """
     counts = np.asarray(label_rows)
     if counts.dtype.kind not in "iu" or counts.ndim != 1:
-        raise ValueError(f"label_rows must be whole numbers, one per label, but has dtype {counts.dtype} and shape {counts.shape}")
+        found = f"dtype {counts.dtype} and shape {counts.shape}"
+        raise ValueError(f"label_rows must be whole numbers, one per label, but has {found}")
     return _core.propensity_scored_precision_at(scores, _targets(truth, scores), k, counts.tolist(), rows)
 
 

@@ -25,7 +25,7 @@ use crate::model::{About, Model};
 use crate::objective::Objective;
 use crate::preprocessing::Preprocessing;
 use crate::row_length::RowLength;
-use crate::selection::{BlendPart, Chosen, Options, Part, Search, Split, Tried, blend_name, counts};
+use crate::selection::{BlendPart, Chosen, Options, Part, SMALL, Search, Split, Tried, blend_name, counts};
 use crate::threshold::answer_threshold;
 use crate::trainer::Epoch;
 
@@ -229,6 +229,7 @@ impl FullFit {
             names,
             with_bias: settings.training.bias.unwrap_or(true),
             work,
+            thorough: work <= SMALL,
         };
         if splits.is_empty() && validation.is_none() {
             return self.unchosen(&options).map(|chosen| Some((chosen, Vec::new())));

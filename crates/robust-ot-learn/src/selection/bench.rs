@@ -7,6 +7,7 @@ use robust_ot::{Error, Result};
 
 use super::folds::{Split, counts};
 use crate::dataset::Dataset;
+use crate::fit::Preparation;
 use crate::full_batch::{Linear, Penalty, Ridge, Spectrum, Stop, Whitened, in_spectrum, starts};
 use crate::label_kernel::{LabelKernel, PriorGeometry, gibbs};
 use crate::label_means::label_means;
@@ -96,23 +97,27 @@ pub(super) struct HeldScores {
 }
 
 impl<'a> Bench<'a> {
-    /// Prepares the folds. `square` is the squared error with the targets of the fit.
+    /// Prepares the folds, each scaled by its own training part, as the rows to predict will be: scaling by all rows would
+    /// favor columns that hardly vary. `square` is the squared error with the targets of the fit.
     pub(super) fn new(
         splits: &[Split],
-        scaled: &Dataset,
-        validation: Option<&Dataset>,
+        (train, validation): (&Dataset, Option<&Dataset>),
+        scaling: Preparation,
         names: Option<&'a Array2<f64>>,
         square: &Objective,
         with_bias: bool,
     ) -> Result<Self> {
         let mut folds = Vec::new();
         let parts: Vec<(Dataset, Dataset)> = match validation {
-            Some(held) => vec![(scaled.clone(), held.clone())],
+            Some(held) => vec![(train.clone(), held.clone())],
             None => {
-                splits.iter().map(|split| (scaled.select(&split.train), scaled.select(&split.held))).collect()
+                splits.iter().map(|split| (train.select(&split.train), train.select(&split.held))).collect()
             }
         };
-        for (train, held) in parts {
+        for (mut train, mut held) in parts {
+            let preprocessing = scaling.of(&train);
+            train.preprocess(&preprocessing)?;
+            held.preprocess(&preprocessing)?;
             let spectrum = Spectrum::of(train.features(), with_bias)?;
             let ridge = spectrum.vectors.is_some().then(|| {
                 let ridge = Ridge::new(&train, square, &spectrum, with_bias)?;

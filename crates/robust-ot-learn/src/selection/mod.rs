@@ -13,6 +13,6 @@ pub use self::blend::BlendPart;
 pub(super) use self::blend::blend_name;
 pub use self::calibration::Calibration;
 pub(super) use self::calibration::{calibrate_beside, offset_of};
-pub(super) use self::folds::{Split, counts};
+pub(super) use self::folds::{SMALL, Split, counts};
 pub(super) use self::search::{Chosen, Options, Part, Search};
 pub use self::tried::Tried;

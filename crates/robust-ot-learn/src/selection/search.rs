@@ -10,7 +10,7 @@ use super::bench::{Base, Bench, FoldKernels, HeldScores};
 use super::blend::{Mixture, blend_name, mixtures};
 use super::calibration::Calibration;
 use super::climb::{climb, l2_at};
-use super::folds::{SMALL, Split};
+use super::folds::Split;
 use super::tried::Tried;
 use crate::dataset::Dataset;
 use crate::fit::{Columns, Preparation};
@@ -41,6 +41,8 @@ pub(crate) struct Options<'a> {
     pub(crate) with_bias: bool,
     /// Products of a row, a feature and a label.
     pub(crate) work: f64,
+    /// Whether every loss is tried under every scaling, not only under the best one.
+    pub(crate) thorough: bool,
 }
 
 /// The winner: one model, or the sum of two.
@@ -141,8 +143,7 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(Some((chosen, search.tried)))
     }
 
-    /// Tries the scalings with plain L2. Returns the best one, or all of them where that takes no time, the best first, or
-    /// `None` once interrupted.
+    /// Tries the scalings with plain L2. Returns the best one, or all of them, the best first, or `None` once interrupted.
     fn scalings(
         &mut self,
         train: &Dataset,
@@ -152,12 +153,9 @@ impl<'a, 'b> Search<'a, 'b> {
         let options = self.options;
         let mut all: Vec<Scaled> = Vec::new();
         for &scaling in &options.scalings {
-            let preprocessing = scaling.of(train);
-            let (mut scaled, mut held) = (train.clone(), validation.cloned());
-            scaled.preprocess(&preprocessing)?;
-            held.as_mut().map_or(Ok(0), |held| held.preprocess(&preprocessing))?;
+            let rows = (train, validation);
             let mut bench =
-                Bench::new(splits, &scaled, held.as_ref(), options.names, &self.square, options.with_bias)?;
+                Bench::new(splits, rows, scaling, options.names, &self.square, options.with_bias)?;
             let kernels = bench.kernels(PriorGeometry::None, 1.0)?;
             let start = all.first().map_or(2, |best| best.place);
             let square = self.square.clone();
@@ -170,7 +168,7 @@ impl<'a, 'b> Search<'a, 'b> {
             all.push(Scaled { plain, scaling, bench, place, best });
             // The first of equals stays first.
             all.sort_by(|x, y| y.plain.total_cmp(&x.plain));
-            if options.work > SMALL {
+            if !options.thorough {
                 all.truncate(1);
             }
         }
