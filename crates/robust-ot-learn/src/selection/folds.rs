@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use robust_ot::loss::Targets;
 
 /// Up to this number of products of a row, a feature and a label, time does not matter.
-pub(crate) const SMALL: f64 = 1e7;
+pub(crate) const SMALL: f64 = 3e6;
 /// Up to this number of products, every row is held out once, in this many folds; beyond the last line, a fifth of the
 /// rows is held out once.
 const FOLDS: [(f64, usize); 2] = [(2e8, 5), (1e9, 3)];
