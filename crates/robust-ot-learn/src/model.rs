@@ -61,7 +61,7 @@ pub struct Model {
 pub struct About {
     /// The name of the loss, or of the losses of a sum with their shares.
     pub loss: String,
-    /// The models whose sum this one is; empty if it is none. `prior` and `l2` are those of the first.
+    /// The models that it sums, if it is a sum; `prior` and `l2` are then those of the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blend: Vec<BlendPart>,
     /// α_ce, the weight of cross-entropy.
