@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ndarray::{Array1, ArrayView1, Axis};
+use ndarray::{Array1, ArrayView1, Axis, Zip};
 use rayon::prelude::*;
 use robust_ot::{Error, Measure, Result};
 
@@ -162,19 +162,20 @@ fn standard_deviations(measures: &[Measure]) -> Array1<f64> {
     let zeros = Array1::<f64>::zeros(first.dim());
     let (mut mean, mut low, mut high) = (zeros.clone(), zeros.clone(), zeros.clone());
     each_row(measures, |row, weight| {
-        for (f, (x, s)) in row.iter().zip(shift).enumerate() {
+        let sides = Zip::from(&mut mean).and(&mut low).and(&mut high).and(row).and(shift);
+        sides.for_each(|mean, low, high, x, s| {
             let x = x - s;
-            mean[f] += weight * x;
-            (low[f], high[f]) = (low[f].min(x), high[f].max(x));
-        }
+            *mean += weight * x;
+            (*low, *high) = (low.min(x), high.max(x));
+        });
     });
     let range = high - low;
+    // In units of the range, so that squares neither overflow nor vanish.
+    let units = range.mapv(|range| if range > 0.0 { range } else { 1.0 });
     let mut variance = zeros;
     each_row(measures, |row, weight| {
-        for (f, (x, s)) in row.iter().zip(shift).enumerate().filter(|(f, _)| range[*f] > 0.0) {
-            // In units of the range, so that squares neither overflow nor vanish.
-            variance[f] += weight * ((x - s - mean[f]) / range[f]).powi(2);
-        }
+        let terms = Zip::from(&mut variance).and(&mean).and(&units).and(row).and(shift);
+        terms.for_each(|variance, mean, unit, x, s| *variance += weight * ((x - s - mean) / unit).powi(2));
     });
     range * variance.mapv(f64::sqrt)
 }

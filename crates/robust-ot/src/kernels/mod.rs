@@ -11,6 +11,6 @@ mod tests;
 pub use self::real::Real;
 pub(crate) use self::real::sealed;
 pub(crate) use self::slices::{
-    MINIMA_BLOCK, block_minima, lower_to_differences, lower_with_places, smallest_difference,
+    MINIMA_BLOCK, block_minima, lower_to_differences, lower_with_places, scale_and_add, smallest_difference,
     two_smallest_differences,
 };

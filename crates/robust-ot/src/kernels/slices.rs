@@ -330,3 +330,9 @@ pub(crate) fn two_smallest_differences(first: &mut [f64], second: &mut [f64], x:
         *first = if difference < *first { difference } else { *first };
     }
 }
+
+/// x_j ← c · y_j · x_j + d · t_j.
+#[multiversion(targets("x86_64+avx512f+fma", "x86_64+avx2+fma"))]
+pub(crate) fn scale_and_add(x: &mut [f64], (c, y): (f64, &[f64]), (d, t): (f64, &[f64])) {
+    x.iter_mut().zip(y).zip(t).for_each(|((x, y), t)| *x = c * y * *x + d * t);
+}

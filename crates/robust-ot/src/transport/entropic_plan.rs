@@ -7,6 +7,8 @@ use rayon::prelude::*;
 
 use super::cost_rows::{CostRows, ROWS_PER_TILE};
 use super::entropic_oracle::EntropicAnswer;
+use super::sinkhorn::slice;
+use crate::kernels::scale_and_add;
 use crate::kernels::sealed::Kernels;
 use crate::linalg::product_into;
 
@@ -57,17 +59,15 @@ impl EntropicPlan {
     fn fill_row(&self, i: usize, cost: &[f64], masses: &mut [f64]) {
         let largest = f64::exponents(masses, &self.target, cost, 1.0 / self.regularization);
         let scale = self.a[i] / f64::exp_shifted(masses, largest);
-        let deficit = self.row_deficit[i];
-        for ((mass, y), share) in masses.iter_mut().zip(&self.column_scale).zip(&self.column_deficit) {
-            *mass = scale * y * *mass + deficit * share;
-        }
+        let shares = (self.row_deficit[i], slice(&self.column_deficit));
+        scale_and_add(masses, (scale, &self.column_scale), shares);
     }
 
     pub(super) fn row_sums(&self, cost: &CostRows) -> Array1<f64> {
         let mut sums = Array1::zeros(self.a.len());
         self.map_tiles(cost, sums.as_slice_mut().expect("vectors are contiguous"), 1, |masses, sums| {
             for (masses, sum) in masses.chunks_exact(self.target.len()).zip(sums) {
-                *sum = masses.iter().sum();
+                *sum = f64::total(masses);
             }
         });
         sums
