@@ -98,7 +98,7 @@ class Comparison:
 
     @property
     def parts(self) -> list[dict[str, Any]]:
-        """The four statistics with their own p-values; empty with ``metric``."""
+        """The five statistics with their own p-values; empty with ``metric``."""
         return list(self._found["parts"])
 
     @property

@@ -96,7 +96,7 @@ def test_the_same_seed_gives_the_same_answer_on_any_layout_and_number_of_threads
     assert str(again) == str(first) and again.pairs == first.pairs
     other = robust_ot.compare(*changed, seed=1, **QUICK)
     assert (other.arrangements("energy")[1:] != first.arrangements("energy")[1:]).any()
-    with pytest.raises(KeyError, match="part must be one of columns, pairs, moments, energy, but is 'w2'"):
+    with pytest.raises(KeyError, match="part must be one of columns, sum, pairs, moments, energy, but is 'w2'"):
         first.arrangements("w2")
 
 

@@ -114,7 +114,9 @@ impl Displacements {
     pub fn factors(&self, metric: &Array2<f64>) -> Result<CostFactors> {
         check_shape("the metric", metric, (self.groups, self.groups))?;
         // The caller's matrix need not be positive semi-definite.
-        Ok(CostFactors { squared: false, ..self.cost_factors(metric) })
+        let mut factors = self.cost_factors(metric);
+        factors.squared = false;
+        Ok(factors)
     }
 
     /// C(M) = α ⊕ β − 2 (S M) Tᵀ with α_i = s_iᵀ M s_i and β_j = t_jᵀ M t_j.
@@ -126,7 +128,7 @@ impl Displacements {
     pub(crate) fn cost_factors_from(&self, points: &Array2<f64>, metric: &Array2<f64>) -> CostFactors {
         let (x, alpha) = moved(points, metric);
         let (_, beta) = moved(&self.target, metric);
-        CostFactors { x, y: self.target.clone(), alpha, beta, squared: true }
+        CostFactors::new((x, self.target.clone()), (alpha, beta), true)
     }
 
     pub(crate) fn cost_matrix(&self, metric: &Array2<f64>) -> Array2<f64> {

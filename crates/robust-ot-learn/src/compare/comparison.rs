@@ -11,7 +11,7 @@ use super::change::{Change, PairChange};
 use super::energy::energies;
 use super::histogram::Histogram;
 use super::local::{Judged, Judgments, judge, pair_index};
-use super::ranking::{least_p_value, p_value};
+use super::ranking::{combined_p_value, p_value};
 use super::robust_statistic::{Decisions, RobustStatistic};
 use super::sample::{Prepared, Samples};
 use super::settings::{CompareSettings, Statistic};
@@ -25,7 +25,7 @@ const DESCRIBING: MetricSet = MetricSet::P { k: 1 };
 /// One statistic of the family, with its own p-value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Part {
-    /// `columns`, `pairs`, `moments` or `energy`.
+    /// `columns`, `sum`, `pairs`, `moments` or `energy`.
     pub name: &'static str,
     /// The observed statistic.
     pub statistic: f64,
@@ -181,7 +181,7 @@ pub fn compare(
             if interrupt.is_raised() {
                 return Ok(None);
             }
-            found.p_value = least_p_value(&all);
+            found.p_value = combined_p_value(&all);
             &DESCRIBING
         }
         Statistic::Distance(set) => {
@@ -233,11 +233,12 @@ fn parts(judgments: &Judgments, energy: Vec<f64>) -> Vec<Part> {
     };
     let mut parts = vec![
         part("columns", judgments.largest_column.clone()),
+        part("sum", judgments.sum_of_columns.clone()),
         part("moments", judgments.moments.clone()),
         part("energy", energy),
     ];
     if !judgments.pairs.is_empty() {
-        parts.insert(1, part("pairs", judgments.largest_pair.clone()));
+        parts.insert(2, part("pairs", judgments.largest_pair.clone()));
     }
     parts
 }

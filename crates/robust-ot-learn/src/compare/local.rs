@@ -48,6 +48,8 @@ pub(super) struct Judgments {
     pub groups: Vec<Judged>,
     /// The largest statistic of a column, for every arrangement.
     pub largest_column: Vec<f64>,
+    /// The sum of the statistics of all columns.
+    pub sum_of_columns: Vec<f64>,
     /// The largest statistic of a pair.
     pub largest_pair: Vec<f64>,
     /// ‖S − S′‖ for the second moments of both sides.
@@ -150,6 +152,7 @@ pub(super) fn judge(
         pairs: judged(dim..dim + pairs, &orders[1]),
         groups: judge_groups(&of_groups, groups.len()),
         largest_column: flat(&|part| &part.largest_column),
+        sum_of_columns: flat(&|part| &part.sum_of_columns),
         largest_pair: flat(&|part| &part.largest_pair),
         moments: first.iter().flat_map(|part| part.moments.clone()).collect(),
     })
@@ -168,6 +171,7 @@ struct Second {
     adjusted: Vec<u32>,
     groups: Vec<f64>,
     largest_column: Vec<f64>,
+    sum_of_columns: Vec<f64>,
     largest_pair: Vec<f64>,
 }
 
@@ -232,6 +236,7 @@ impl Table<'_> {
             adjusted: counts,
             groups: Vec::new(),
             largest_column: Vec::new(),
+            sum_of_columns: Vec::new(),
             largest_pair: Vec::new(),
         };
         for number in chunk {
@@ -251,6 +256,7 @@ impl Table<'_> {
             }
             let most = |units: &[f64]| units.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             second.largest_column.push(most(&units[..self.dim]));
+            second.sum_of_columns.push(units[..self.dim].iter().sum());
             second.largest_pair.push(most(&units[self.dim..]));
             second.groups.extend(self.groups.iter().map(|group| self.largest_within(group, &units)));
         }

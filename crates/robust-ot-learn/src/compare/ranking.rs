@@ -1,7 +1,5 @@
 //! p-values by rank among arrangements.
 
-use std::cmp::Ordering;
-
 /// Statistics closer than this, relative to the observed one, count as equal: rounding must not decide.
 const TIE: f64 = 1e-9;
 
@@ -24,23 +22,36 @@ fn ranks(statistics: &[f64]) -> Vec<usize> {
     statistics.iter().map(|&other| sorted.len() - below(other)).collect()
 }
 
-/// The p-value of the least p over several statistics, each a list over the same arrangements. All arrangements are treated
-/// alike: each gets its p in every statistic, and they are compared by their least. Equal ones are compared by the largest
-/// statistic, in standard deviations above its mean over all arrangements, so that a change beyond all arrangements comes
-/// first however many statistics there are.
-pub(super) fn least_p_value(statistics: &[&[f64]]) -> f64 {
-    let ranks: Vec<Vec<usize>> = statistics.iter().map(|statistics| ranks(statistics)).collect();
-    let units: Vec<Vec<f64>> = statistics.iter().map(|statistics| standardized(statistics)).collect();
-    let arrangements = ranks.first().map_or(0, Vec::len);
-    let least = |b: usize| ranks.iter().map(|ranks| ranks[b]).min();
-    let largest = |b: usize| units.iter().map(|units| units[b]).fold(f64::NEG_INFINITY, f64::max);
-    let observed = (least(0), largest(0));
-    let counts = |b: &usize| match least(*b).cmp(&observed.0) {
-        Ordering::Less => true,
-        Ordering::Equal => reaches(largest(*b), observed.1),
-        Ordering::Greater => false,
+/// The p-value of Σ_k 1/p_k over several statistics T_k, each a list over the same arrangements: the reciprocal of the
+/// harmonic mean of their p-values (Wilson 2019). One small p_k decides it, as in the least of them, but several that are
+/// rather small count as well. All arrangements are treated alike: each gets its p-value in every statistic, and they are
+/// compared by the sum, so that the test is exact however the statistics depend on each other.
+pub(super) fn combined_p_value(statistics: &[&[f64]]) -> f64 {
+    let strengths: Vec<Vec<f64>> = statistics.iter().map(|statistics| strengths(statistics)).collect();
+    let arrangements = strengths.first().map_or(0, Vec::len);
+    let sum = |b: usize| {
+        let mut terms: Vec<f64> = strengths.iter().map(|strengths| strengths[b]).collect();
+        // In an order of their own, so that the same terms have the same sum.
+        terms.sort_by(f64::total_cmp);
+        terms.into_iter().sum::<f64>()
     };
-    (0..arrangements).filter(counts).count() as f64 / arrangements as f64
+    let observed = sum(0);
+    (0..arrangements).filter(|&b| reaches(sum(b), observed)).count() as f64 / arrangements as f64
+}
+
+/// 1 / #{b : T_b ≥ T_c} for every arrangement c, which is 1 / (B p_c). The largest statistic of all gets more, by how far it
+/// is beyond the second, since its p-value cannot say it: with z in standard deviations above the mean,
+/// (1 + z₁) / (1 + max(z₂, 0)).
+fn strengths(statistics: &[f64]) -> Vec<f64> {
+    let ranks = ranks(statistics);
+    let mut strengths: Vec<f64> = ranks.iter().map(|&rank| 1.0 / rank as f64).collect();
+    if let Some(first) = ranks.iter().position(|&rank| rank == 1) {
+        let units = standardized(statistics);
+        let others = units.iter().enumerate().filter(|(b, _)| *b != first);
+        let second = others.fold(0.0_f64, |second, (_, z)| second.max(*z));
+        strengths[first] = (1.0 + units[first]) / (1.0 + second);
+    }
+    strengths
 }
 
 /// (T − mean) / standard deviation over all arrangements; zero where all are equal.
@@ -68,8 +79,36 @@ mod tests {
     #[test]
     fn one_statistic_keeps_its_p_value() {
         let statistics = [2.0, 5.0, 1.0, 2.0, 0.5];
-        assert_eq!(least_p_value(&[&statistics]), p_value(&statistics));
-        assert_eq!(least_p_value(&[&statistics, &statistics]), p_value(&statistics));
+        assert_eq!(combined_p_value(&[&statistics]), p_value(&statistics));
+        assert_eq!(combined_p_value(&[&statistics, &statistics]), p_value(&statistics));
+    }
+
+    #[test]
+    fn a_statistic_beyond_all_others_decides_alone() {
+        let clear: Vec<f64> = (0..40).map(|b| if b == 0 { 500.0 } else { f64::from(b * 17 % 40) }).collect();
+        let others: Vec<Vec<f64>> =
+            (2..6).map(|step| (0..40).map(|b| f64::from((b * (2 * step + 1) + 9) % 40)).collect()).collect();
+        let all: Vec<&[f64]> =
+            others.iter().map(Vec::as_slice).chain(std::iter::once(clear.as_slice())).collect();
+        assert!(others.iter().all(|other| p_value(other) > 0.2));
+        assert_eq!(combined_p_value(&all), 1.0 / 40.0);
+    }
+
+    #[test]
+    fn several_small_p_values_count_more_than_one() {
+        // The observed arrangement is the third of 100 in four statistics; another is the second in one of them.
+        let statistics: Vec<Vec<f64>> = (0..4)
+            .map(|k| {
+                let mut order: Vec<f64> = (0..100).map(|b| f64::from((b * 37 + 11 * k) % 97)).collect();
+                order[0] = 200.0;
+                (order[10 + k as usize], order[20 + k as usize]) = (300.0, 250.0);
+                order
+            })
+            .collect();
+        let all: Vec<&[f64]> = statistics.iter().map(Vec::as_slice).collect();
+        assert!(all.iter().all(|one| p_value(one) == 0.03));
+        // Only the four that are first in one statistic can be above.
+        assert!(combined_p_value(&all) <= 0.05);
     }
 
     proptest! {
@@ -89,7 +128,7 @@ mod tests {
                     column.swap(0, first);
                     column
                 }).collect();
-                least_p_value(&[&swapped[0], &swapped[1], &swapped[2]])
+                combined_p_value(&[&swapped[0], &swapped[1], &swapped[2]])
             }).collect();
             for &level in &found {
                 let share = found.iter().filter(|p| **p <= level).count() as f64 / found.len() as f64;

@@ -13,7 +13,7 @@ use crate::scale::Scale;
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Statistic {
-    /// The least p-value over four statistics, for changes of all kinds.
+    /// The harmonic mean of the p-values of five statistics, for changes of all kinds.
     #[default]
     Family,
     /// The robust distance for a metric set.

@@ -74,7 +74,7 @@ fn false_alarms_are_as_rare_as_promised() {
     // .1 + 3.5 standard errors.
     let limit = f64::from(draws) * (0.1 + 3.5 * (0.09 / f64::from(draws)).sqrt());
     assert!(alarms[..3].iter().all(|count| f64::from(*count) <= limit), "{alarms:?}");
-    // Without the adjustment for four statistics there would be more.
+    // Without the adjustment for five statistics there would be more.
     assert!(alarms[3] > alarms[0], "{alarms:?}");
 }
 

@@ -66,6 +66,8 @@ impl<'a, T: Real> From<ArrayView2<'a, T>> for CostRows<'a, T> {
 pub struct CostFactors<T: Real = f64> {
     pub(crate) x: Array2<T>,
     pub(crate) y: Array2<T>,
+    /// Yᵀ, row-major: products with a few rows of X read it as it is, where Y would be packed for every tile.
+    columns: Array2<T>,
     pub(crate) alpha: Array1<T>,
     pub(crate) beta: Array1<T>,
     /// Whether C consists of squared lengths, so that √C_ij ≤ √α_i + √β_j.
@@ -73,6 +75,16 @@ pub struct CostFactors<T: Real = f64> {
 }
 
 impl<T: Real> CostFactors<T> {
+    /// `squared` is whether C consists of squared lengths.
+    pub(crate) fn new(
+        (x, y): (Array2<T>, Array2<T>),
+        (alpha, beta): (Array1<T>, Array1<T>),
+        squared: bool,
+    ) -> Self {
+        let columns = y.t().as_standard_layout().into_owned();
+        Self { x, y, columns, alpha, beta, squared }
+    }
+
     /// The costs of one tile of rows, on this thread.
     fn fill(&self, rows: Range<usize>, out: &mut [T]) {
         let n = self.y.nrows();
@@ -82,7 +94,7 @@ impl<T: Real> CostFactors<T> {
         );
         let shape = (rows.len(), n);
         let block = ArrayViewMut2::from_shape(shape, out).expect("one number per cost");
-        product_into(block, self.x.slice(s![rows.clone(), ..]), self.y.t());
+        product_into(block, self.x.slice(s![rows.clone(), ..]), self.columns.view());
         let beta = self.beta.as_slice().expect("vectors are contiguous");
         for (i, row) in rows.zip(out.chunks_exact_mut(n)) {
             T::complete_costs(row, self.alpha[i], beta);
@@ -112,13 +124,9 @@ impl<T: Real> CostFactors<T> {
 
     /// The factors of the given rows and columns.
     fn picked(&self, rows: &[usize], columns: &[usize]) -> Self {
-        Self {
-            x: self.x.select(Axis(0), rows),
-            y: self.y.select(Axis(0), columns),
-            alpha: self.alpha.select(Axis(0), rows),
-            beta: self.beta.select(Axis(0), columns),
-            squared: self.squared,
-        }
+        let pick = |points: &Array2<T>, kept: &[usize]| points.select(Axis(0), kept);
+        let lengths = (self.alpha.select(Axis(0), rows), self.beta.select(Axis(0), columns));
+        Self::new((pick(&self.x, rows), pick(&self.y, columns)), lengths, self.squared)
     }
 }
 
@@ -240,6 +248,17 @@ impl<T: Real> Picked<T> {
 }
 
 impl CostFactors<f64> {
+    /// The same factors in single precision.
+    pub(super) fn rounded(&self) -> CostFactors<f32> {
+        let points = |points: &Array2<f64>| points.mapv(f32::nearest);
+        let lengths = |lengths: &Array1<f64>| lengths.mapv(f32::nearest);
+        CostFactors::new(
+            (points(&self.x), points(&self.y)),
+            (lengths(&self.alpha), lengths(&self.beta)),
+            self.squared,
+        )
+    }
+
     /// All rows, stored in the given buffer or streamed.
     pub(crate) fn rows<'a>(&'a self, stored: bool, workspace: &'a mut Vec<f64>) -> CostRows<'a> {
         if !stored {

@@ -7,6 +7,7 @@ use super::cost_rows::{CostRows, ROWS_PER_TILE};
 use super::iterate::OnStall;
 use super::sinkhorn::{Sinkhorn, slice};
 use crate::interrupt::Interrupt;
+use crate::kernels::Real;
 
 /// Number of rows that the scales are measured on.
 const SAMPLE: usize = 64;
@@ -31,6 +32,13 @@ const MAX_STAGES: usize = 16;
 const TIE: f64 = 1e-9;
 /// The share of ties in a row from which a list of least slacks is arbitrary.
 const TIED: f64 = 0.25;
+/// The regularization is at least this many times the rounding of the largest cost.
+const RESOLVED: f64 = 100.0;
+/// Streamed costs are formed in single precision if their local scale is at least this many times its rounding: the scale
+/// falls as the potentials improve, by less than the ratio of this to [`RESOLVED`].
+const WELL_RESOLVED: f64 = 5000.0;
+/// The largest costs that are formed in single precision lie between these, so that squares stay within its range.
+const SINGLE_RANGE: std::ops::Range<f64> = 1e-15..1e15;
 
 /// Scales of C_ij − g_j within a row: medians over a sample of rows.
 struct Scales {
@@ -41,7 +49,7 @@ struct Scales {
 }
 
 impl Scales {
-    fn measure(costs: &CostRows, g: &[f64]) -> Self {
+    fn measure<T: Real>(costs: &CostRows<T>, g: &[f64]) -> Self {
         let (m, n) = costs.dim();
         let (mut tile, mut slacks) = (Vec::new(), Vec::new());
         let (mut local, mut spread) = (Vec::new(), Vec::new());
@@ -50,7 +58,7 @@ impl Scales {
             let first = i / ROWS_PER_TILE * ROWS_PER_TILE;
             let costs = costs.rows(first..m.min(first + ROWS_PER_TILE), &mut tile);
             slacks.clear();
-            slacks.extend(costs[(i - first) * n..][..n].iter().zip(g).map(|(c, g)| c - g));
+            slacks.extend(costs[(i - first) * n..][..n].iter().zip(g).map(|(&c, g)| c.into() - g));
             let rank = RANK.min(n - 1);
             let middle = *slacks.select_nth_unstable_by(rank.max(n / 2), f64::total_cmp).1;
             let near = *slacks[..=rank.max(n / 2)].select_nth_unstable_by(rank, f64::total_cmp).1;
@@ -81,27 +89,44 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// (f, g), where f is the soft minimum of C − g; None if the costs have no scale to follow, or so many ties that the dense
-/// simplex is faster. `memory` is what the plans of Sinkhorn's iteration may take, in bytes.
+/// simplex is faster. `largest` bounds the costs, `memory` is what the plans of Sinkhorn's iteration may take, in bytes.
 pub(super) fn first_potentials(
-    costs: &CostRows,
+    (costs, largest): (&CostRows, f64),
+    weights: (&[f64], &[f64]),
+    memory: usize,
+    interrupt: &Interrupt,
+) -> Option<(Array1<f64>, Array1<f64>)> {
+    let scales = Scales::measure(costs, &vec![0.0; weights.1.len()]);
+    match costs {
+        // Streamed costs are too slow to search for every pivot, ties or not.
+        CostRows::Stored(_) if share_of_ties(costs, TIE * scales.spread) > TIED => None,
+        CostRows::Streamed(factors)
+            if SINGLE_RANGE.contains(&largest)
+                && scales.local >= WELL_RESOLVED * <f32 as Real>::EPSILON * largest =>
+        {
+            let rounded = factors.rounded();
+            stages((&CostRows::Streamed(&rounded), largest), scales, weights, memory, interrupt)
+        }
+        _ => stages((costs, largest), scales, weights, memory, interrupt),
+    }
+}
+
+/// Sinkhorn's iteration, stage by stage.
+fn stages<T: Real>(
+    (costs, largest): (&CostRows<T>, f64),
+    mut scales: Scales,
     (a, b): (&[f64], &[f64]),
     memory: usize,
     interrupt: &Interrupt,
 ) -> Option<(Array1<f64>, Array1<f64>)> {
-    let mut scales = Scales::measure(costs, &vec![0.0; b.len()]);
-    // Streamed costs are too slow to search for every pivot, ties or not.
-    let stored = matches!(costs, CostRows::Stored(_));
-    if stored && share_of_ties(costs, TIE * scales.spread) > TIED {
-        return None;
-    }
     let mut stage = FIRST * scales.spread;
     let usable = |epsilon: f64| epsilon > 0.0 && epsilon.is_finite() && (1.0 / epsilon).is_finite();
     if !usable(stage) {
         return None;
     }
-    let mut sinkhorn = Sinkhorn::<f64>::new(a, b, stage).ok()?.with_memory(memory);
+    let mut sinkhorn = Sinkhorn::<T>::new(a, b, stage).ok()?.with_memory(memory);
     for _ in 0..MAX_STAGES {
-        let goal = LAST * scales.local;
+        let goal = (LAST * scales.local).max(RESOLVED * T::EPSILON * largest);
         if !usable(goal) || interrupt.is_raised() {
             break;
         }

@@ -182,7 +182,7 @@ impl NetworkSimplex {
     fn start_from_potentials(&mut self, costs: &CostRows, largest: f64, interrupt: &Interrupt) -> Option<()> {
         let weights = |weights: &[f64], kept: &[usize]| kept.iter().map(|&i| weights[i]).collect::<Vec<_>>();
         let (a, b) = (weights(slice(&self.a), &self.rows), weights(slice(&self.b), &self.columns));
-        let (f, g) = first_potentials(costs, (&a, &b), self.shortlist.memory, interrupt)?;
+        let (f, g) = first_potentials((costs, largest), (&a, &b), self.shortlist.memory, interrupt)?;
         let (f, g) = (slice(&f), slice(&g));
         let mut found = least_arcs(costs, (f, g), KEEP, f64::INFINITY, interrupt);
         self.shortlist.arcs = found.iter().map(|found| found.arc).collect();

@@ -116,7 +116,8 @@ fn regularization_out_of_range_is_refused() {
 fn line(m: usize, n: usize) -> crate::transport::CostFactors {
     let (x, y) = (matrix(m, 3, &mut rng(21)), matrix(n, 3, &mut rng(22)));
     let squares = |points: &Array2<f64>| points.mapv(|x| x * x).sum_axis(Axis(1));
-    crate::transport::CostFactors { alpha: squares(&x), beta: squares(&y), x, y, squared: true }
+    let lengths = (squares(&x), squares(&y));
+    crate::transport::CostFactors::new((x, y), lengths, true)
 }
 
 #[test]
