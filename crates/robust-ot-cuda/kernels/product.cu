@@ -6,7 +6,7 @@
 #define PRODUCT_THREADS 64
 #define OWN 8
 
-// out = A B, row-major. Part z of the grid sums over its own slice of the inner dimension.
+// out = A B, row-major. Part y of the grid sums over its own slice of the inner dimension.
 struct Product {
     const real *a;
     // Row i of A is row gather[i] of `a`; null for row i itself.
@@ -34,9 +34,11 @@ extern "C" __global__ void __launch_bounds__(PRODUCT_THREADS) multiply(Product p
     __shared__ alignas(16) real right[DEPTH][TILE];
     __shared__ u64 from[TILE];
     int tid = threadIdx.x;
-    u64 rows = p.found ? *p.found : p.rows, first = (u64)blockIdx.x * TILE, column = (u64)blockIdx.y * TILE;
+    // One dimension of the grid for all tiles, because the others end at 65,535.
+    u64 tiles = (p.columns + TILE - 1) / TILE, rows = p.found ? *p.found : p.rows;
+    u64 first = blockIdx.x / tiles * TILE, column = blockIdx.x % tiles * TILE;
     if (first >= rows) return;
-    u64 begin = blockIdx.z * p.slice, end = min(begin + p.slice, p.inner);
+    u64 begin = blockIdx.y * p.slice, end = min(begin + p.slice, p.inner);
     u64 place = first + tid;
     from[tid] = (place >= rows ? 0 : p.gather ? p.gather[place] : place) * p.inner;
     __syncthreads();
@@ -79,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(PRODUCT_THREADS) multiply(Product p
         }
         __syncthreads();
     }
-    real *out = p.out + blockIdx.z * p.stride;
+    real *out = p.out + blockIdx.y * p.stride;
 #pragma unroll
     for (int i = 0; i < OWN; i++) {
         u64 row = first + 32 * (i / 4) + 4 * y + i % 4;

@@ -306,7 +306,8 @@ impl BatchLoss {
     ///
     /// # Safety
     /// The stream must belong to this device. The addresses must be of device memory that the stream may read and write, as
-    /// large as [`BatchAddresses`] says. [`BatchLoss::workspace`] must have allowed the shape.
+    /// large as [`BatchAddresses`] says. [`BatchLoss::workspace`] must have allowed the shape. This value must outlive graphs
+    /// that have captured the work.
     #[allow(unsafe_code)]
     pub unsafe fn enqueue(&self, stream: u64, shape: BatchShape, at: BatchAddresses) -> Result<()> {
         let Self { device, kernels, labels, size, dim, .. } = self;
@@ -390,9 +391,8 @@ impl BatchLoss {
     fn multiply(&self, stream: &CudaStream, product: Product, parts: usize) -> Result<()> {
         let Product { rows, inner, columns, .. } = product;
         let product = Product { slice: inner.div_ceil(parts as u64), stride: rows * columns, ..product };
-        let mut config =
-            grid(((rows as usize).div_ceil(TILE), (columns as usize).div_ceil(TILE)), PRODUCT_THREADS, 0);
-        config.grid_dim.2 = parts as u32;
+        let tiles = (rows as usize).div_ceil(TILE) * (columns as usize).div_ceil(TILE);
+        let config = grid((tiles, parts), PRODUCT_THREADS, 0);
         launch!(self.device, stream, &self.kernels.multiply, config, product)
     }
 
@@ -451,6 +451,15 @@ impl BatchLoss {
             slopes: 0,
             losses: 0,
         }
+    }
+}
+
+impl Drop for BatchLoss {
+    /// Waits for work on any stream that still reads the labels; a turn, because that would break a graph that another thread
+    /// captures.
+    fn drop(&mut self) {
+        let _turn = self.device.turn();
+        let _ = self.device.context().synchronize();
     }
 }
 
