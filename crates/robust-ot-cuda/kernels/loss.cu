@@ -265,7 +265,8 @@ template <int N> __device__ double update_few(const Columns &c, bool keep, doubl
     return total;
 }
 
-__device__ double update_columns(const Columns &c, bool keep, double *room) {
+// One copy for all calls, since the compiler takes seconds for each.
+__device__ __noinline__ double update_columns(const Columns c, bool keep, double *room) {
     switch (c.count) {
     case 2: return update_few<2>(c, keep, room);
     case 3: return update_few<3>(c, keep, room);
