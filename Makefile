@@ -74,8 +74,9 @@ test-cuda: wheel
 	$(PYTHON) -m pytest python/tests/test_cuda.py
 
 # Benchmarks the available GPU, for benchmarks/RESULTS.md.
-bench-cuda:
+bench-cuda: wheel
 	cargo bench --locked --package robust-ot-cuda
+	$(PYTHON) benchmarks/torch_loss.py
 
 # Compares with POT, OTT-JAX and numpy in a separate environment; writes benchmarks/RESULTS.md.
 bench:
@@ -113,8 +114,8 @@ lint-rust:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 lint-python: $(VENV)/ready
-	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py experiments/comparing.py tools/durability
-	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py experiments/learning*.py experiments/comparing.py tools/durability
+	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py benchmarks/torch_loss.py experiments/learning*.py experiments/comparing.py tools/durability
+	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py benchmarks/torch_loss.py experiments/learning*.py experiments/comparing.py tools/durability
 	$(VENV)/bin/mypy
 
 docs: site docs-rust

@@ -1,3 +1,4 @@
+import copy
 import pickle
 
 import numpy as np
@@ -197,3 +198,50 @@ def test_the_callers_vectors_are_copied(rng):
     assert RobustOTLoss(torch.eye(5, dtype=torch.bfloat16))(z, y).isfinite()
     with pytest.raises(ValueError, match="target must be a tensor, but is a ndarray"):
         loss(z, y.numpy())
+
+
+@pytest.mark.parametrize("given", ["logits", "probabilities"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_compile_makes_one_graph(rng, given, reduction):
+    torch.compiler.reset()
+    loss = RobustOTLoss(vectors(rng), input=given, reduction=reduction)
+    z = torch.randn(2, 3, 5, dtype=torch.float64)
+    z = (z.softmax(-1) if given == "probabilities" else z).requires_grad_()
+    for target in (torch.randint(5, (2, 3)), (torch.rand(2, 3, 5) < 0.5).long().index_fill(-1, torch.tensor([1]), 1)):
+        wanted = loss(z, target)
+        (slopes,) = torch.autograd.grad(wanted.sum(), z)
+        found = torch.compile(loss, fullgraph=True, backend="aot_eager")(z, target)
+        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(torch.autograd.grad(found.sum(), z)[0], slopes)
+
+
+def test_the_operator_is_what_torch_expects(rng):
+    loss = RobustOTLoss(vectors(rng))
+    for dtype in (torch.float32, torch.float64):
+        z = torch.randn(3, 5, dtype=dtype, requires_grad=True)
+        torch.library.opcheck(torch.ops.robust_ot.loss.default, (z, torch.tensor([0, 4, 2]), loss._key))
+
+
+def test_copies_of_a_loss_are_losses_of_their_own(rng):
+    loss = RobustOTLoss(vectors(rng))
+    again = copy.deepcopy(loss)
+    z, y = torch.randn(3, 5), torch.tensor([0, 1, 2])
+    wanted = loss(z, y).item()
+    del loss
+    assert again(z, y).item() == wanted
+
+
+def test_later_changes_of_the_batch_do_not_reach_explanations(rng):
+    loss = RobustOTLoss(vectors(rng))
+    z, y = torch.randn(1, 5), torch.tensor([2])
+    loss(z, y)
+    before = loss.explain()[0].loss
+    z += torch.arange(5.0)
+    y[0] = 0
+    assert loss.explain()[0].loss == before
+
+
+def test_max_labels_is_checked(rng):
+    for wrong in (0, 2.5, True):
+        with pytest.raises(ValueError, match="max_labels must be a whole number of at least 1"):
+            RobustOTLoss(vectors(rng), max_labels=wrong)

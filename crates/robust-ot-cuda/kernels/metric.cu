@@ -7,6 +7,8 @@
 #define SET_KL 3
 #define SET_DS 4
 #define SET_FEATURES 5
+#define SET_SRW 6
+#define SET_RKP 7
 
 #define LARGEST_EXPONENT 600.0
 #define ROW_SUM_TOLERANCE 1e-13
@@ -25,6 +27,7 @@
 struct Set {
     int kind;
     int k;
+    // ρ for rkp.
     double lambda;
     // r × r, for kl and ds.
     const double *prior;
@@ -101,8 +104,9 @@ __device__ double doubly_stochastic(Set set, int r, const double *V, double *M, 
     return block_sum(value, room);
 }
 
-// Returns h(V) to every thread and writes M* to M. `scratch` is as above; `room` holds one number per warp.
-__device__ double worst_case(Set set, int r, const double *V, double *M, double *scratch, double *room, u64 *fault, u32 step) {
+// Returns h(V) to every thread and writes M* to M. `scratch` is as above; `room` holds one number per warp. The spectral
+// sets overwrite V.
+__device__ double worst_case(Set set, int r, double *V, double *M, double *scratch, double *room, u64 *fault, u32 step) {
     int tid = threadIdx.x, size = r * r;
     double value = 0.0;
     if (set.kind == SET_W2) {
@@ -153,6 +157,10 @@ __device__ double worst_case(Set set, int r, const double *V, double *M, double 
             M[at] = at / r == at % r ? exp((V[at] - largest) / set.lambda) / sum : 0.0;
         }
         value = largest + set.lambda * log(sum) - set.lambda * (r - 1.0);
+    } else if (set.kind == SET_SRW) {
+        value = largest_eigenvalues(set.k, r, V, M, scratch, room);
+    } else if (set.kind == SET_RKP) {
+        value = schatten(set.lambda, r, V, M, scratch, room);
     } else {
         value = doubly_stochastic(set, r, V, M, scratch, room, fault, step);
     }

@@ -72,7 +72,17 @@ pub(crate) struct DeviceSet {
 }
 
 impl DeviceSet {
+    /// The sets that need no eigenvalues.
     pub(crate) fn new(device: &Device, set: &MetricSet, size: usize) -> Result<Self> {
+        if matches!(set, MetricSet::Srw { .. } | MetricSet::Rkp { .. }) {
+            let rule = "w2, p, p-power, kl, ds or features on a CUDA device (others run on the cpu)";
+            return Err(Error::parameter("metric", rule, set.name()));
+        }
+        Self::with_spectral(device, set, size)
+    }
+
+    /// All sets.
+    pub(crate) fn with_spectral(device: &Device, set: &MetricSet, size: usize) -> Result<Self> {
         let (kind, k, lambda, prior) = match set {
             MetricSet::W2 => (0, 0, 1.0, None),
             MetricSet::P { k } => (1, *k as i32, 1.0, None),
@@ -80,8 +90,10 @@ impl DeviceSet {
             MetricSet::Kl { lambda, prior } => (3, 0, *lambda, Some(prior)),
             MetricSet::Ds { lambda, prior } => (4, 0, *lambda, Some(prior)),
             MetricSet::Features { lambda } => (5, 0, *lambda, None),
+            MetricSet::Srw { k } => (6, *k as i32, 1.0, None),
+            MetricSet::Rkp { rho } => (7, 0, *rho, None),
             _ => {
-                let rule = "w2, p, p-power, kl, ds or features on a CUDA device (others run on the cpu)";
+                let rule = "one of those known to this version on a CUDA device";
                 return Err(Error::parameter("metric", rule, set.name()));
             }
         };

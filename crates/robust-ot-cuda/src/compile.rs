@@ -9,6 +9,7 @@ use cudarc::nvrtc::{result, sys};
 
 const REDUCE: &str = include_str!("../kernels/reduce.cu");
 const TILES: &str = include_str!("../kernels/tiles.cu");
+const SPECTRAL: &str = include_str!("../kernels/spectral.cu");
 const METRIC: &str = include_str!("../kernels/metric.cu");
 
 /// The kernels that are compiled together.
@@ -20,6 +21,10 @@ pub enum Source {
     Transport,
     /// Many small problems.
     Pairs,
+    /// The loss of another library's batch, in single precision.
+    LossSingle,
+    /// The same in double precision.
+    LossDouble,
 }
 
 impl Source {
@@ -33,7 +38,8 @@ impl Source {
     ///     println!("{source:?}: {} characters", source.text().len());
     /// }
     /// ```
-    pub const ALL: [Self; 3] = [Self::Learning, Self::Transport, Self::Pairs];
+    pub const ALL: [Self; 5] =
+        [Self::Learning, Self::Transport, Self::Pairs, Self::LossSingle, Self::LossDouble];
 
     /// The CUDA code.
     pub fn text(self) -> String {
@@ -41,7 +47,7 @@ impl Source {
             Self::Learning => {
                 let (batch, labels) =
                     (include_str!("../kernels/batch.cu"), include_str!("../kernels/labels.cu"));
-                [REDUCE, METRIC, batch, labels].concat()
+                [REDUCE, SPECTRAL, METRIC, batch, labels].concat()
             }
             Self::Transport => {
                 let (half, double) =
@@ -49,8 +55,16 @@ impl Source {
                 [REDUCE, TILES, half, double].concat()
             }
             Self::Pairs => [REDUCE, TILES, include_str!("../kernels/pairs.cu")].concat(),
+            Self::LossSingle => loss_in("float"),
+            Self::LossDouble => loss_in("double"),
         }
     }
+}
+
+/// The kernels of the loss in one precision.
+fn loss_in(real: &str) -> String {
+    let (product, loss) = (include_str!("../kernels/product.cu"), include_str!("../kernels/loss.cu"));
+    [REDUCE, SPECTRAL, METRIC, &format!("typedef {real} real;\n"), product, loss].concat()
 }
 
 /// The machine code of a source for a GPU of this compute capability, from the cache folder or from the compiler.

@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::launch::{THREADS, grid, launch, rows};
 
 /// The largest table of first costs, in bytes, that is kept on the device.
-const TABLE_BYTES: usize = 4 << 30;
+pub(crate) const TABLE_BYTES: usize = 4 << 30;
 
 /// Bytes of static shared memory of the kernel `plans`.
 const STATIC_SHARED: usize = 12 << 10;
@@ -145,10 +145,7 @@ impl LabelLoss {
                 "a row must have at most {most} labels on this device, but one has {found}"
             )));
         }
-        if self.settings.frank_wolfe != 1 && shape.most > 1 {
-            let rule = "1 on a CUDA device where rows have several labels (other values run on the cpu)";
-            return Err(Error::parameter("frank_wolfe", rule, self.settings.frank_wolfe));
-        }
+        check_iterations(&self.settings, shape.most)?;
         if self.settings.tolerance > 0.0 && shape.most > NEWTON_LABELS {
             let rule = format!("0 on a CUDA device where a row has more than {NEWTON_LABELS} labels");
             return Err(Error::parameter("tolerance", rule, self.settings.tolerance));
@@ -279,6 +276,15 @@ impl LabelLoss {
             settings.entropy as f32
         )
     }
+}
+
+/// Checks that rows of so many labels take the iterations that the device does.
+pub(crate) fn check_iterations(settings: &LossSettings, most: usize) -> Result<()> {
+    if settings.frank_wolfe != 1 && most > 1 {
+        let rule = "1 on a CUDA device where rows have several labels (other values run on the cpu)";
+        return Err(Error::parameter("frank_wolfe", rule, settings.frank_wolfe));
+    }
+    Ok(())
 }
 
 /// Three numbers of double precision and one of single precision per label; see kernels/labels.cu.

@@ -32,7 +32,7 @@ impl RobustLoss {
     }
 
     /// The loss in double precision.
-    fn double(&self) -> PyResult<&Loss<f64>> {
+    pub(crate) fn double(&self) -> PyResult<&Loss<f64>> {
         get_or_build(&self.double, || Loss::new(&self.vectors, &self.grouping, self.settings.clone()))
     }
 }
