@@ -265,8 +265,9 @@ template <int N> __device__ double update_few(const Columns &c, bool keep, doubl
     return total;
 }
 
-// One copy for all calls, since the compiler takes seconds for each.
-__device__ __noinline__ double update_columns(const Columns c, bool keep, double *room) {
+// One copy for all calls, since the compiler takes seconds for each. By reference: passed by value, the pointers arrive wrong
+// (NVRTC 13.0, sm_90).
+__device__ __noinline__ double update_columns(const Columns &c, bool keep, double *room) {
     switch (c.count) {
     case 2: return update_few<2>(c, keep, room);
     case 3: return update_few<3>(c, keep, room);

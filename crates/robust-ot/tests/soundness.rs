@@ -162,9 +162,12 @@ fn try_one(seed: u64, counts: &Counts) {
                 + (plan.sum_axis(Axis(0)) - target.weights()).mapv(f64::abs).sum();
             assert!(off <= 1e-12, "{what}: marginals are off by {off:e}");
             let moment = maps.moment(&plan).unwrap();
-            // A moment from products; a plan that moves little loses digits in it.
+            // A moment from products; a plan that moves little loses digits in it, and where all points coincide nothing
+            // but the rounding of their squares is left.
             let apart = (&moment - &found.moment).fold(0.0_f64, |top, x| top.max(x.abs()));
-            assert!(apart <= CLOSE * largest, "{what}: the plan's moment is off by {apart:e}");
+            let coordinates = source.points().iter().chain(target.points());
+            let squares = coordinates.fold(0.0_f64, |top, x| top.max(x * x));
+            assert!(apart <= CLOSE * largest + f64::EPSILON * squares, "{what}: the plan's moment is off by {apart:e}");
             if let Ok(worst) = set.worst_case(&found.moment) {
                 objectives.push((way, worst.value + entropy * powers(&plan)));
             }
