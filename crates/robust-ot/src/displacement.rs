@@ -10,7 +10,7 @@ use crate::frame::{Frame, OF_CENTERING, Rounding};
 use crate::grouping::Grouping;
 use crate::linalg::product;
 use crate::measure::Measure;
-use crate::transport::CostFactors;
+use crate::transport::{CostFactors, Deficits};
 
 /// Two point sets seen through their differences.
 ///
@@ -138,6 +138,18 @@ impl Displacements {
     /// An upper bound on how far rounding in [`Displacements::cost`] can move the optimum of a linear problem.
     pub(crate) fn rounding(&self, metric: &Array2<f64>) -> f64 {
         self.frame.rounding(metric)
+    }
+
+    /// A bound on ‖ΔV‖_F where the sums of rows and columns are not the weights but off by ρ and σ: V is the shared part minus
+    /// X + Xᵀ with X = Σ γ_ij s_i t_jᵀ, so at most 2 (Σ ρ_i ‖s_i‖ max ‖t_j‖ + Σ σ_j ‖t_j‖ max ‖s_i‖).
+    pub(crate) fn rounding_of_unplaced(&self, deficits: &Deficits) -> f64 {
+        let (rows, columns) = &deficits.unplaced;
+        let lengths = |points: &Array2<f64>| -> Array1<f64> {
+            points.outer_iter().map(|point| point.dot(&point).sqrt()).collect()
+        };
+        let longest = |lengths: &Array1<f64>| lengths.fold(0.0_f64, |top, x| top.max(*x));
+        let (source, target) = (lengths(&self.source), lengths(&self.target));
+        2.0 * (rows.dot(&source) * longest(&target) + columns.dot(&target) * longest(&source))
     }
 
     /// The r × r summary of the points.

@@ -190,6 +190,10 @@ fn compare_slopes(seed: u64) {
         loss.loss_gradient(logs.view(), &targets).unwrap().losses[0]
     };
     let step = 2e-5;
+    // h ln h bends too much where h is not many steps from zero.
+    if logs[[0, to]].exp() < 100.0 * step {
+        return;
+    }
     let slope_at = |step: f64| (moved(step) - moved(-step)) / (2.0 * step);
     let slope = (4.0 * slope_at(0.5 * step) - slope_at(step)) / 3.0;
     let expected = found.gradients[[0, to]] - found.gradients[[0, from]];

@@ -17,6 +17,9 @@ use soak::{draw_set, soak};
 
 /// Number of problems in a test without a stated time.
 const PROBLEMS: u64 = 400;
+/// Problems whose brackets once missed each other: far points of little weight, whose mass is rounded absolutely, and values
+/// far below the entropy of rounded weights.
+const ONCE_WRONG: [u64; 2] = [1749, 9360];
 /// How far, relative to the largest cost or the value, recomputed sums may differ.
 const CLOSE: f64 = 1e-10;
 
@@ -167,7 +170,10 @@ fn try_one(seed: u64, counts: &Counts) {
             let apart = (&moment - &found.moment).fold(0.0_f64, |top, x| top.max(x.abs()));
             let coordinates = source.points().iter().chain(target.points());
             let squares = coordinates.fold(0.0_f64, |top, x| top.max(x * x));
-            assert!(apart <= CLOSE * largest + f64::EPSILON * squares, "{what}: the plan's moment is off by {apart:e}");
+            assert!(
+                apart <= CLOSE * largest + f64::EPSILON * squares,
+                "{what}: the plan's moment is off by {apart:e}"
+            );
             if let Ok(worst) = set.worst_case(&found.moment) {
                 objectives.push((way, worst.value + entropy * powers(&plan)));
             }
@@ -192,6 +198,7 @@ fn try_one(seed: u64, counts: &Counts) {
 #[test]
 fn brackets_of_one_problem_intersect() {
     let counts = Counts::default();
+    ONCE_WRONG.into_iter().for_each(|seed| try_one(seed, &counts));
     soak("brackets", PROBLEMS, |seed| try_one(seed, &counts));
     let [solves, converged, stalled, refused] =
         [&counts.solves, &counts.converged, &counts.stalled, &counts.refused]

@@ -132,8 +132,8 @@ impl<'a> Descent<'a> {
         let mut rounding = 0.0;
         if trace > 0.0 {
             rounding += set.largest_change(&worst, active.rounding(&moment) + frame.strayed(trace));
-            rounding += set.rounding(&moment, &worst);
         }
+        rounding += set.rounding(&moment, &worst);
         if *entropy > 0.0 {
             rounding += *entropy * frame.entropy_rounding(active.entropy_bound());
         }
@@ -142,7 +142,9 @@ impl<'a> Descent<'a> {
         if history.is_empty() || worst.value + bound < best.value {
             *best = Best {
                 value: worst.value + bound,
-                scale: inner(&worst.metric, &moment).max(NEGLIGIBLE * *entropy),
+                // Where V = 0 the gap is the rounding of h(0), relative to the terms of that.
+                scale: if trace > 0.0 { inner(&worst.metric, &moment) } else { rounding / f64::EPSILON }
+                    .max(NEGLIGIBLE * *entropy),
                 active: active.carrying(),
             };
         }
@@ -214,7 +216,9 @@ impl Bounds {
     /// Every h grows on the positive semidefinite cone, so without entropy h(0) is a lower bound from the start.
     fn new(set: &MetricSet, entropy: f64, size: usize) -> Result<Self> {
         let lower = if entropy == 0.0 {
-            set.evaluate(&Array2::zeros((size, size)))?.value
+            let nothing = Array2::zeros((size, size));
+            let worst = set.evaluate(&nothing)?;
+            worst.value - set.rounding(&nothing, &worst)
         } else {
             f64::NEG_INFINITY
         };

@@ -8,7 +8,9 @@ use crate::displacement::Displacements;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::linalg::inner;
-use crate::transport::{CostFactors, EntropicAnswer, EntropicOracle, EntropicPlan, EntropicTask, dual_value};
+use crate::transport::{
+    CostFactors, Deficits, EntropicAnswer, EntropicOracle, EntropicPlan, EntropicTask, dual_value,
+};
 
 /// Rounding error of a sum of n terms e^x, in units of n ε: f_i = −λ ln Σ_j is off by λ times that.
 pub(super) const SUM_ROUNDING: f64 = 4.0;
@@ -44,8 +46,9 @@ pub(super) fn call(
     let of_sums = regularization * SUM_ROUNDING * f64::EPSILON * b.len() as f64;
     let rounding = of_dual + of_sums + maps.rounding(metric);
     let own_gap = inner(metric, &moment) + regularization * entropy - (dual - rounding);
+    let moment_rounding = maps.frame().moment_rounding() + maps.rounding_of_unplaced(plan.deficits());
     let plan = VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) };
-    let vertex = Vertex::new(moment, maps.frame().moment_rounding(), entropy, plan);
+    let vertex = Vertex::new(moment, moment_rounding, entropy, plan);
     Ok(Answer {
         vertex,
         near: Vec::new(),
@@ -60,7 +63,7 @@ pub(super) fn call(
 /// V of the feasible plan A + e e'ᵀ, and a bound on its Σ γ ln γ. With δ the mass of the second part,
 /// Ω(A + B) ≤ Ω(A) − (1−δ) ln(1−δ) + Ω(B) − δ ln δ, by convexity.
 fn measure(maps: &Displacements, plan: &EntropicPlan, found: &EntropicAnswer) -> (Array2<f64>, f64) {
-    let (e, share) = plan.deficits();
+    let Deficits { rows: e, columns: share, .. } = plan.deficits();
     let missing = e.sum();
     let mut spread = found.spread.clone();
     let mut entropy = found.entropy;

@@ -45,15 +45,14 @@ pub(super) fn narrow(
     settings: &Settings,
     interrupt: &Interrupt,
 ) -> Result<Solution> {
-    let Problem { source_weights, target_weights, entropy, set, .. } = problem;
-    // Sums of terms of one sign: each is off by at most this many roundings.
-    let rounded = |terms: usize, sum: f64| (terms + 8) as f64 * f64::EPSILON * sum.abs();
-    let most = entropy * largest_entropy(source_weights, target_weights);
-    let most = most + rounded(source_weights.len() + target_weights.len(), most);
+    let Problem { source_weights, target_weights, entropy, set, maps, .. } = problem;
+    let rounding = |sum: f64| maps.frame().entropy_rounding(sum);
+    let most = largest_entropy(source_weights, target_weights);
+    let most = entropy * (most + rounding(most));
     let plan: Vec<f64> = exact.plan().iter().map(|e| e.mass).filter(|mass| *mass > 0.0).collect();
-    let of_plan = entropy * plan.iter().map(|mass| mass * mass.ln()).sum::<f64>();
+    let of_plan = plan.iter().map(|mass| mass * mass.ln()).sum::<f64>();
     let lower = (exact.lower_bound - most).max(entropic.lower_bound);
-    let upper = exact.value + of_plan + rounded(plan.len(), of_plan);
+    let upper = exact.value + entropy * (of_plan + rounding(of_plan));
     let (iterations, oracle_calls) = (entropic.iterations + 1, entropic.oracle_calls + exact.oracle_calls);
     let mut history = entropic.history.clone();
     let mut solution = if upper < entropic.value { Solution { value: upper, ..exact } } else { entropic };

@@ -168,13 +168,16 @@ impl LinearOracle {
                     simplex.solve(cost.clone(), interrupt)?;
                 let (dual, of_dual) = dual_value(weights, (&source_potential, &target_potential));
                 // Σ γ ln γ is at least −H(a) − H(b), so the exact dual less λ times that bounds the entropic problem.
-                let dual = dual - *entropy * largest_entropy(weights.0, weights.1);
+                let most = largest_entropy(weights.0, weights.1);
+                let dual = dual - *entropy * most;
+                let of_entropy =
+                    if *entropy > 0.0 { *entropy * maps.frame().entropy_rounding(most) } else { 0.0 };
                 let of_plan =
                     if *entropy > 0.0 { plan.iter().map(|e| e.mass * e.mass.ln()).sum::<f64>() } else { 0.0 };
                 let near = simplex.neighbors(&cost, if *entropy > 0.0 { 0 } else { near });
                 let vertex = Vertex::sparse(maps, plan, of_plan);
                 let near = near.iter().map(|changes| vertex.changed(maps, changes)).collect();
-                let rounding = of_cost + of_dual + maps.frame().excess() * dual.abs();
+                let rounding = of_cost + of_dual + of_entropy + maps.frame().excess() * dual.abs();
                 let own_gap = inner(metric, &vertex.moment) + *entropy * of_plan - (dual - rounding);
                 Ok(Answer {
                     vertex,
@@ -197,8 +200,9 @@ impl LinearOracle {
                 let of_sums = *entropy * SUM_ROUNDING * f64::EPSILON * maps.target_len() as f64;
                 let rounding = of_dual + of_sums + maps.rounding(metric);
                 let own_gap = inner(metric, &moment) + *entropy * of_plan - (dual - rounding);
+                let of_moment = maps.frame().moment_rounding() + maps.rounding_of_unplaced(plan.deficits());
                 let plan = VertexPlan::Entropic { metric: metric.clone(), plan: Box::new(plan) };
-                let vertex = Vertex::new(moment, maps.frame().moment_rounding(), of_plan, plan);
+                let vertex = Vertex::new(moment, of_moment, of_plan, plan);
                 Ok(Answer {
                     vertex,
                     near: Vec::new(),

@@ -121,7 +121,7 @@ impl Solution {
     /// # Ok::<(), robust_ot::Error>(())
     /// ```
     pub fn excess(&self) -> f64 {
-        self.value - self.offset
+        if self.moves_nothing() { 0.0 } else { self.value - self.offset }
     }
 
     /// A lower bound on W − h(0).
@@ -136,7 +136,12 @@ impl Solution {
     /// # Ok::<(), robust_ot::Error>(())
     /// ```
     pub fn excess_lower_bound(&self) -> f64 {
-        self.lower_bound - self.offset
+        if self.moves_nothing() { 0.0 } else { self.lower_bound - self.offset }
+    }
+
+    /// Whether W is h(0) exactly, whatever the rounding of that.
+    fn moves_nothing(&self) -> bool {
+        self.problem.entropy == 0.0 && self.moment.iter().all(|v| v.abs() <= 0.0)
     }
 
     /// The entries of the plan that carry mass, row by row. Exact plans are sparse; entropic ones are not.

@@ -22,8 +22,48 @@ pub(crate) struct EntropicPlan {
     /// y, the factor that keeps column j within b_j.
     pub(super) column_scale: Vec<f64>,
     pub(super) regularization: f64,
-    pub(super) row_deficit: Array1<f64>,
-    pub(super) column_deficit: Array1<f64>,
+    pub(super) deficits: Deficits,
+}
+
+/// The mass e e′ᵀ that completes a plan to the marginals, and what it cannot complete.
+///
+/// Rows and columns lack the same mass but for rounding, which is absolute: for a row or column of little weight it may be
+/// much. What is not placed is therefore kept, since far points of little weight may have a large part in V.
+#[derive(Debug, Clone)]
+pub(crate) struct Deficits {
+    /// e, the mass that each row lacks.
+    pub(crate) rows: Array1<f64>,
+    /// e′, the share of it that each column takes.
+    pub(crate) columns: Array1<f64>,
+    /// How far the sums of rows may be from a, and those of columns from b, beyond relative rounding.
+    pub(crate) unplaced: (Array1<f64>, Array1<f64>),
+}
+
+impl Deficits {
+    /// Those of a plan with these sums of rows and columns, none above its weight but for rounding.
+    pub(super) fn new(
+        (a, b): (&Array1<f64>, &Array1<f64>),
+        rows: &Array1<f64>,
+        columns: &Array1<f64>,
+    ) -> Self {
+        let lack = |weights: &Array1<f64>, sums: &Array1<f64>| (weights - sums).mapv(|x| x.max(0.0));
+        let (rows, columns) = (lack(a, rows), lack(b, columns));
+        let missing = columns.sum();
+        if missing > 0.0 {
+            let shares = columns / missing;
+            let unplaced = (Array1::zeros(a.len()), &shares * (rows.sum() - missing).abs());
+            Self { rows, columns: shares, unplaced }
+        } else {
+            let none = |weights: &Array1<f64>| Array1::zeros(weights.len());
+            Self { rows: none(a), columns: none(b), unplaced: (rows, none(b)) }
+        }
+    }
+
+    /// Those of a plan that lacks nothing.
+    pub(super) fn none(m: usize, n: usize) -> Self {
+        let unplaced = (Array1::zeros(m), Array1::zeros(n));
+        Self { rows: unplaced.0.clone(), columns: unplaced.1.clone(), unplaced }
+    }
 }
 
 impl EntropicPlan {
@@ -37,30 +77,26 @@ impl EntropicPlan {
         let EntropicAnswer { g, columns, row_sums, .. } = found;
         let scale: Array1<f64> =
             columns.iter().zip(b).map(|(sum, b)| if sum > b { b / sum } else { 1.0 }).collect();
-        let column_deficit = (b - &(columns * &scale)).mapv(|x| x.max(0.0));
-        let missing = column_deficit.sum();
-        let none = missing <= 0.0;
         Self {
             a: a.clone(),
             target: (&b.mapv(f64::ln) + &(g / regularization)).to_vec(),
+            deficits: Deficits::new((a, b), row_sums, &(columns * &scale)),
             column_scale: scale.to_vec(),
             regularization,
-            row_deficit: if none { Array1::zeros(a.len()) } else { (a - row_sums).mapv(|x| x.max(0.0)) },
-            column_deficit: if none { Array1::zeros(b.len()) } else { column_deficit / missing },
         }
     }
 
-    /// The mass missing from rows that are too light, and the share of it that each column takes.
-    pub(crate) fn deficits(&self) -> (&Array1<f64>, &Array1<f64>) {
-        (&self.row_deficit, &self.column_deficit)
+    /// What completes the plan.
+    pub(crate) fn deficits(&self) -> &Deficits {
+        &self.deficits
     }
 
     /// Row i of the plan.
     fn fill_row(&self, i: usize, cost: &[f64], masses: &mut [f64]) {
         let largest = f64::exponents(masses, &self.target, cost, 1.0 / self.regularization);
         let scale = self.a[i] / f64::exp_shifted(masses, largest);
-        let shares = (self.row_deficit[i], slice(&self.column_deficit));
-        scale_and_add(masses, (scale, &self.column_scale), shares);
+        let Deficits { rows, columns, .. } = &self.deficits;
+        scale_and_add(masses, (scale, &self.column_scale), (rows[i], slice(columns)));
     }
 
     pub(super) fn row_sums(&self, cost: &CostRows) -> Array1<f64> {

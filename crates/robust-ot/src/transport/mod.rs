@@ -27,7 +27,7 @@ use ndarray::Array1;
 
 pub use self::cost_rows::{CostFactors, CostRows};
 pub use self::entropic_oracle::{EntropicAnswer, EntropicOracle, EntropicTask};
-pub(crate) use self::entropic_plan::EntropicPlan;
+pub(crate) use self::entropic_plan::{Deficits, EntropicPlan};
 pub(crate) use self::exact_start::LARGEST_EXACT;
 pub(crate) use self::held_kernel::HeldKernel;
 pub use self::simplex::{NetworkSimplex, SimplexSolution};

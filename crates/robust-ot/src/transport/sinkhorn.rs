@@ -11,7 +11,7 @@
 use ndarray::{Array1, Array2};
 
 use super::cost_rows::CostRows;
-use super::entropic_plan::EntropicPlan;
+use super::entropic_plan::{Deficits, EntropicPlan};
 use super::held_kernel::HeldKernel;
 use super::iterate::{Ended, OnStall, SCALED_ITERATIONS};
 use super::momentum::Momentum;
@@ -311,17 +311,10 @@ impl<T: Real> Sinkhorn<T> {
             target: (&self.log_b + &(&self.g / self.regularization)).to_vec(),
             column_scale: column_scale.to_vec(),
             regularization: self.regularization,
-            row_deficit: Array1::zeros(self.a.len()),
-            column_deficit: Array1::zeros(self.b.len()),
+            deficits: Deficits::none(self.a.len(), self.b.len()),
         };
         let row_sums = plan.row_sums(cost);
-        let row_deficit = (&self.a - &row_sums).mapv(|x| x.max(0.0));
-        let column_deficit = (&self.b - &(&self.columns * &column_scale)).mapv(|x| x.max(0.0));
-        let missing = column_deficit.sum();
-        if missing > 0.0 {
-            plan.row_deficit = row_deficit;
-            plan.column_deficit = column_deficit / missing;
-        }
+        plan.deficits = Deficits::new((&self.a, &self.b), &row_sums, &(&self.columns * &column_scale));
         plan
     }
 }
