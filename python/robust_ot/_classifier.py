@@ -22,6 +22,10 @@ _KEYWORDS = (
     "loss",
     "mix_ce",
     "mix_ot",
+    "mix_base",
+    "asl_positive",
+    "asl_negative",
+    "asl_margin",
     "k",
     "rho",
     "lam",
@@ -73,9 +77,10 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
 
     Parameters
     ----------
-    loss : {'auto', 'ce', 'bce', 'square', 'mix', 'p', 'p-power', 'kl', 'ds', 'w2', 'features', 'srw', 'rkp'}
+    loss : {'auto', 'ce', 'bce', 'asl', 'square', 'mix', 'p', 'p-power', 'kl', 'ds', 'w2', 'features', 'srw', 'rkp'}
         The loss; ``auto`` chooses among ``ce``, ``bce`` and ``square`` on held-out rows, or is ``mix`` with ``adam`` and
-        ``sgd``. The name of a metric set trains with transport alone unless ``mix_ce`` is given.
+        ``sgd``. ``asl`` is the asymmetric loss, binary cross-entropy with a focus on labels that are hard, for rows with
+        several labels, in stochastic steps. The name of a metric set trains with transport alone unless ``mix_ce`` is given.
     label_vectors : array-like of shape (L, d), mapping, path, optional
         The geometry of the labels: one row per label in the order of ``classes_``, a mapping from name to vector, or a file
         of word vectors. One-hot vectors by default.
@@ -83,7 +88,12 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         What :meth:`fit` does about labels without a vector: refuse and list them, give them the zero vector, or leave them
         and the rows that have no other label out.
     mix_ce, mix_ot : float, optional
-        Weights of cross-entropy and of transport; by default 1 and 5 with ``mix``, 0 and 1 with the name of a metric set.
+        Weights of ``mix_base`` and of transport; by default 1 and 5 with ``mix``, 0 and 1 with the name of a metric set.
+    mix_base : {'ce', 'asl'}
+        What transport is mixed with; with ``asl``, probabilities are those of a sigmoid.
+    asl_positive, asl_negative, asl_margin : float, optional
+        Parameters of ``asl``: the power of 1 − p for true labels, the power of p − margin for others, and the probability up
+        to which a label that is not true costs nothing; by default 0, 4 and 0.05.
     k, rho, lam, prior
         Parameters of the metric set, as for :func:`robust_ot.distance`; a prior may also be a path.
     groups : int or 'auto'
@@ -202,6 +212,10 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         missing: str = "error",
         mix_ce: float | None = None,
         mix_ot: float | None = None,
+        mix_base: str = "ce",
+        asl_positive: float | None = None,
+        asl_negative: float | None = None,
+        asl_margin: float | None = None,
         k: int = 1,
         rho: float = 2.0,
         lam: float = 1.0,
@@ -245,6 +259,10 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.missing = missing
         self.mix_ce = mix_ce
         self.mix_ot = mix_ot
+        self.mix_base = mix_base
+        self.asl_positive = asl_positive
+        self.asl_negative = asl_negative
+        self.asl_margin = asl_margin
         self.k = k
         self.rho = rho
         self.lam = lam

@@ -224,6 +224,8 @@ def test_words_can_be_looked_up(digits, tmp_path):
         ({"lr": -1.0}, "lr must be positive and finite, but is -1"),
         ({"batch": 0}, "batch must be at least 1, but is 0"),
         ({"epochs": 0}, "epochs must be at least 1, but is 0"),
+        ({"loss": "asl", "asl_margin": 1.0}, "asl_margin must be from 0 to less than 1, but is 1"),
+        ({"loss": "asl", "optimizer": "lbfgs"}, "loss must be convex for the optimizer lbfgs"),
         ({"mix_ot": -1.0}, "mix_ot must be finite and not negative, but is -1"),
         ({"loss": "ce", "mix_ot": 1.0}, "mix_ot must go with a loss that has transport, but the loss is ce"),
         ({"groups": 0}, "groups must be at least 1, but is 0"),

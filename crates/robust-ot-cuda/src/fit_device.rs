@@ -53,20 +53,26 @@ impl FitDevice {
         precision: Precision,
         cache: Option<&Path>,
     ) -> Result<Self> {
-        let unfit = run.objective().transport().and_then(|(_, robust)| {
-            let LossSettings { set, frank_wolfe, .. } = robust.settings();
-            match set {
-                MetricSet::Srw { .. } | MetricSet::Rkp { .. } => {
-                    let rule =
-                        format!("cpu or auto for the loss {}, which only the CPU computes", set.name());
-                    Some(Error::parameter("device", rule, choice))
+        let asymmetric = run.objective().asymmetric_base().map(|_| {
+            let rule = "cpu or auto for the asymmetric loss, which only the CPU computes";
+            Error::parameter("device", rule, choice)
+        });
+        let unfit = asymmetric.or_else(|| {
+            run.objective().transport().and_then(|(_, robust)| {
+                let LossSettings { set, frank_wolfe, .. } = robust.settings();
+                match set {
+                    MetricSet::Srw { .. } | MetricSet::Rkp { .. } => {
+                        let rule =
+                            format!("cpu or auto for the loss {}, which only the CPU computes", set.name());
+                        Some(Error::parameter("device", rule, choice))
+                    }
+                    _ if *frank_wolfe > 1 && several(run.train().targets()) => {
+                        let rule = format!("1 with the device {choice} where rows have several labels");
+                        Some(Error::parameter("frank_wolfe", rule, frank_wolfe))
+                    }
+                    _ => None,
                 }
-                _ if *frank_wolfe > 1 && several(run.train().targets()) => {
-                    let rule = format!("1 with the device {choice} where rows have several labels");
-                    Some(Error::parameter("frank_wolfe", rule, frank_wolfe))
-                }
-                _ => None,
-            }
+            })
         });
         let (rows, columns) = (run.train().rows(), run.train().features().columns());
         let work = Work::of_products(rows, columns, run.objective().labels(), run.settings().epochs);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaFunction, CudaGraph, CudaSlice};
 use ndarray::Array2;
-use robust_ot::Result;
+use robust_ot::{Error, Result};
 use robust_ot_learn::data::Features;
 use robust_ot_learn::{Dataset, Engine, EpochWork, Objective, Optimizer, Output, Parameters, TrainSettings};
 
@@ -124,6 +124,10 @@ impl<'a> Training<'a> {
         precision: Precision,
         resident: Option<bool>,
     ) -> Result<Self> {
+        if objective.asymmetric_base().is_some() {
+            let rule = "computed on the CPU: the GPU has no kernel for it";
+            return Err(Error::parameter("objective", rule, "the asymmetric loss"));
+        }
         let _turn = device.turn();
         let device = &device.fork()?;
         let (features, labels) = (train.features().columns(), objective.labels());

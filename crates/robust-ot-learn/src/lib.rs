@@ -27,6 +27,7 @@
 //! # Ok::<(), robust_ot::Error>(())
 //! ```
 
+mod asymmetric;
 mod checkpoint;
 pub mod compare;
 pub mod data;
@@ -72,6 +73,7 @@ mod threshold;
 mod trainer;
 mod verify;
 
+pub use self::asymmetric::Asymmetric;
 pub use self::dataset::{Dataset, sample_per_class};
 pub use self::decision::{LabelLaw, least_cost_labels};
 pub use self::engine::{Engine, EpochWork};
@@ -79,7 +81,7 @@ pub use self::explanation::{Explanation, Flow, Naming, PairShare};
 pub use self::extension::Extension;
 pub use self::file_header::{Integrity, Kind};
 pub use self::fit::{
-    Columns, FitEvent, FitRun, FitSettings, Fitted, FullFit, Geometry, LossChoice, LossName, Method,
+    Columns, FitEvent, FitRun, FitSettings, Fitted, FullFit, Geometry, LossChoice, LossName, Method, MixBase,
     Preparation, PriorChoice, Protocol, Samples, StreamingFit, TargetChoice, TrainingChoice, zero_rows_note,
 };
 pub use self::gradient::Gradient;

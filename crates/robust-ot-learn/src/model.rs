@@ -8,6 +8,7 @@ use robust_ot::loss::LossSettings;
 use robust_ot::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::asymmetric::Asymmetric;
 use crate::data::Features;
 use crate::extension::Extension;
 use crate::label_kernel::Prior;
@@ -64,7 +65,7 @@ pub struct About {
     /// The models that it sums, if it is a sum; `prior` and `l2` are then those of the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blend: Vec<BlendPart>,
-    /// α_ce, the weight of cross-entropy.
+    /// α, the weight of cross-entropy, or of the asymmetric loss in a mix.
     pub mix_ce: f64,
     /// α_ot, the weight of transport.
     pub mix_ot: f64,
@@ -76,6 +77,9 @@ pub struct About {
     pub target_geometry: String,
     /// The settings of the robust loss, if one was used.
     pub robust: Option<LossSettings>,
+    /// The parameters of the asymmetric loss, if it is the base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asymmetric: Option<Asymmetric>,
     /// The group of each feature of the label vectors.
     pub groups: Option<Vec<usize>>,
     /// β, if targets were transported.

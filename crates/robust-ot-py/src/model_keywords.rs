@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 use robust_ot::loss::LossSettings;
 use robust_ot::sets::{MetricFamily, Prior};
 use robust_ot::{Grouping, MetricSet};
-use robust_ot_learn::{About, LossChoice, Model, Optimizer, PriorGeometry, TrainSettings};
+use robust_ot_learn::{About, Asymmetric, LossChoice, Model, Optimizer, PriorGeometry, TrainSettings};
 
 /// The keywords, without settings that the model does not record or that have no keyword.
 pub fn model_keywords<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {
@@ -31,6 +31,12 @@ pub fn model_keywords<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py
     keywords.set_item("target_transport", target_transport)?;
     if *target_temperature > 0.0 {
         keywords.set_item("target_temperature", target_temperature)?;
+    }
+    if let Some(Asymmetric { positive, negative, margin }) = model.about.asymmetric {
+        keywords.set_item("asl_positive", positive)?;
+        keywords.set_item("asl_negative", negative)?;
+        keywords.set_item("asl_margin", margin)?;
+        keywords.set_item("mix_base", if model.about.robust.is_some() { "asl" } else { "ce" })?;
     }
     keywords.set_item("standardize", model.preprocessing.standardization.is_some())?;
     keywords.set_item("row_length", model.preprocessing.row_length.map(f64::from))?;

@@ -1,12 +1,15 @@
 //! The loss of a model in words.
 
-use robust_ot_learn::{About, Prior, PriorGeometry};
+use robust_ot_learn::{About, Asymmetric, Prior, PriorGeometry};
 
 /// Describes the loss and its parameters in a few words.
 pub fn describe_loss(about: &About) -> String {
     let mut parts = Vec::new();
+    let asymmetric = about.asymmetric.map(|Asymmetric { positive, negative, margin }| {
+        format!("asymmetric loss (γ₊ = {positive}, γ₋ = {negative}, margin {margin})")
+    });
     if about.mix_ce > 0.0 {
-        parts.push(format!("{} · cross-entropy", about.mix_ce));
+        parts.push(format!("{} · {}", about.mix_ce, asymmetric.as_deref().unwrap_or("cross-entropy")));
     }
     if let Some(robust) = &about.robust {
         let groups = about
@@ -20,7 +23,7 @@ pub fn describe_loss(about: &About) -> String {
     if parts.is_empty() {
         let words = |loss: &str| if loss == "square" { "squared error" } else { "binary cross-entropy" };
         if about.blend.is_empty() {
-            parts.push(words(&about.loss).into());
+            parts.push(asymmetric.unwrap_or_else(|| words(&about.loss).into()));
         }
         parts.extend(about.blend.iter().map(|part| format!("{} · {}", part.share, words(&part.loss))));
     }

@@ -52,9 +52,10 @@ impl FitSettings {
         }
         let Self { loss, protocol, prior, .. } = self;
         let transport = loss.name.is_some_and(|name| name.family().is_some()) || loss.states_transport();
+        let stepwise = transport || loss.is_asymmetric();
         if protocol.is_some()
             || self.first_of_steps().is_some()
-            || (transport && *prior == PriorChoice::default())
+            || (stepwise && *prior == PriorChoice::default())
         {
             Method::Stochastic
         } else {
@@ -73,6 +74,13 @@ impl FitSettings {
                         "method",
                         "be stochastic with a protocol",
                         format!("the protocol is {protocol}"),
+                    );
+                }
+                if self.loss.is_asymmetric() {
+                    return conflict(
+                        "loss",
+                        "be convex for the optimizer lbfgs, and for a prior or L2 over all rows",
+                        "asl is not, and takes steps (adam or sgd)".into(),
                     );
                 }
                 match self.first_of_steps() {

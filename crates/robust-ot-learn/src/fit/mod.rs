@@ -23,7 +23,7 @@ mod training_choice;
 
 pub use self::full_fit::{FitEvent, FullFit};
 pub use self::geometry::Geometry;
-pub use self::loss_choice::{LossChoice, LossName};
+pub use self::loss_choice::{LossChoice, LossName, MixBase};
 pub use self::method::Method;
 pub use self::preparation::{Columns, Preparation};
 pub use self::prior_choice::PriorChoice;
