@@ -46,6 +46,9 @@ _KEYWORDS = (
     "prior_temperature",
     "prior_free",
     "l2",
+    "hidden",
+    "dropout",
+    "input_dropout",
     "standardize",
     "row_length",
     "optimizer",
@@ -66,7 +69,7 @@ METRIC_ROWS = 50
 
 
 class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, unused-ignore]
-    r"""A linear model trained with robust optimal transport between its predictions and the true labels.
+    r"""A linear model, or one with a hidden layer, trained with robust optimal transport between its predictions and the true labels.
 
     By default, held-out rows choose the loss, the scaling of the features, a prior by which near labels share weights, and
     the strength of L2; then the penalized loss of all rows is minimized to its optimum. With ``loss='mix'``, cross-entropy
@@ -116,13 +119,20 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Fraction of the target mass that is spread evenly over all labels.
     label_prior : {'auto', 'none', 'names', 'rows', 'both'}
         What defines which labels share weights: ``label_vectors``, the mean training rows of the labels, or the mean of
-        both kernels; ``auto`` chooses on held-out rows. With ``lbfgs`` only.
+        both kernels; ``auto`` chooses on held-out rows. With ``lbfgs``, or for the last layer with ``hidden``, where ``auto`` is
+        ``names`` if there are label vectors.
     prior_temperature, prior_free : float, optional
         τ and η of the kernel (exp(-C/τ) + η I) / (1 + η) between labels, the covariance of the prior; chosen on held-out
-        rows by default.
+        rows by default, 0.5 and 1 with ``hidden``.
     l2 : float or 'auto'
         λ of the penalty λ/2 tr(W K⁻¹ Wᵀ), added to the summed losses of all rows; ``auto`` chooses on held-out rows. With
         ``lbfgs`` only.
+    hidden : int, optional
+        Number of units of a hidden layer ReLU(X V + c); None for a linear model. It is trained in steps, by ``adamw`` unless
+        ``optimizer`` is given, and the label prior applies to the weights of the labels, with the strength ``weight_decay``.
+        :meth:`partial_fit`, :meth:`extend`, Ray datasets and GPUs take linear models alone.
+    dropout, input_dropout : float, optional
+        Fractions of the hidden units and of the features that a step leaves out; 0.5 and 0.2 by default.
     standardize : bool or 'auto'
         Scale features to mean 0 and variance 1, as part of the model; sparse features are scaled but not centered. ``auto``
         decides on held-out rows with ``lbfgs``, and is False with ``adam`` and ``sgd``.
@@ -130,13 +140,14 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Scale every row to this length, as part of the model, after ``standardize``; rows of zeros stay as they are. ``auto``
         chooses between 1 and None on held-out rows with ``lbfgs``, and is None with ``adam`` and ``sgd``. With ``sgd`` the
         step size is proportional to the row length, so choose it together with ``lr``.
-    optimizer : {'auto', 'lbfgs', 'adam', 'sgd'}
-        ``lbfgs`` minimizes over all rows at once; ``adam`` and ``sgd`` take steps over batches. ``auto`` is ``lbfgs`` for
-        ``ce``, ``bce`` and ``square``, and ``adam`` for losses with transport or if a parameter of its steps is given.
+    optimizer : {'auto', 'lbfgs', 'adam', 'adamw', 'sgd'}
+        ``lbfgs`` minimizes over all rows at once; ``adam``, ``adamw`` (with decoupled weight decay) and ``sgd`` take steps over
+        batches. ``auto`` is ``adamw`` with ``hidden``, else ``lbfgs`` for ``ce``, ``bce`` and ``square``, and ``adam`` for ``asl``
+        and losses with transport or if a parameter of its steps is given.
     momentum : float, optional
         Momentum of ``sgd``.
     lr : float, optional
-        Learning rate; 0.001 with ``adam``, 0.1 with ``sgd``.
+        Learning rate; 0.001 with ``adam`` and ``adamw``, 0.1 with ``sgd``.
     schedule : {'constant', 'linear', 'cosine'}
         How the learning rate decays.
     batch : int, optional
@@ -145,7 +156,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Maximum number of passes over the data; by default 200 if rows are held out or there are fewer than 200 rows, and 30
         otherwise.
     weight_decay : float, optional
-        λ in λ‖W‖², added once per batch; 0 by default. With ``adam`` and ``sgd`` only.
+        λ in λ‖W‖², added once per batch, 0 by default; with ``adamw``, weights lose the part lr · λ per step, and the default
+        with ``hidden`` is 0.01. Not with ``lbfgs``.
     bias : bool
         Whether to learn a bias for every label.
     validation : float, optional
@@ -173,7 +185,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     classes_ : ndarray of shape (L,)
         The classes, or the columns of y if it is a 0/1 matrix.
     coef_ : ndarray of shape (L, d)
-        Weights, for features after ``standardize`` and ``row_length``.
+        Weights, for features after ``standardize`` and ``row_length``; with ``hidden``, of shape (L, hidden), for its units.
     intercept_ : ndarray of shape (L,)
         Biases.
     n_iter_ : int
@@ -237,6 +249,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         prior_temperature: float | None = None,
         prior_free: float | None = None,
         l2: float | str = "auto",
+        hidden: int | None = None,
+        dropout: float | None = None,
+        input_dropout: float | None = None,
         standardize: bool | str = "auto",
         row_length: float | str | None = "auto",
         optimizer: str = "auto",
@@ -284,6 +299,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.prior_temperature = prior_temperature
         self.prior_free = prior_free
         self.l2 = l2
+        self.hidden = hidden
+        self.dropout = dropout
+        self.input_dropout = input_dropout
         self.standardize = standardize
         self.row_length = row_length
         self.optimizer = optimizer
@@ -575,7 +593,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         estimator = cls(label_vectors=model.label_vectors, **model.keywords())
         labels = Labels.named(model.label_names, about["label_kind"], about["threshold"] is not None)
         estimator._take(labels, model, [], None)
-        estimator.n_features_in_ = model.weights.shape[0]
+        estimator.n_features_in_ = model.features
         if model.feature_names is not None:
             estimator.feature_names_in_ = np.array(model.feature_names, dtype=object)
         estimator.n_iter_ = about["epochs"]

@@ -220,10 +220,16 @@ def test_words_can_be_looked_up(digits, tmp_path):
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"loss": "hinge"}, "loss must be mix, ce, bce, square, p, .* or rkp, but is hinge"),
+        ({"loss": "hinge"}, "loss must be mix, ce, bce, asl, square, p, .* or rkp, but is hinge"),
         ({"lr": -1.0}, "lr must be positive and finite, but is -1"),
         ({"batch": 0}, "batch must be at least 1, but is 0"),
         ({"epochs": 0}, "epochs must be at least 1, but is 0"),
+        ({"hidden": 0}, "hidden must be at least 1, but is 0"),
+        ({"hidden": 8, "dropout": 1.0}, "dropout must be from 0 to less than 1, but is 1"),
+        ({"hidden": 8, "input_dropout": -0.5}, "input_dropout must be from 0 to less than 1, but is -0.5"),
+        ({"dropout": 0.5}, "dropout must go with a hidden layer, but hidden is not given"),
+        ({"hidden": 8, "optimizer": "lbfgs"}, "hidden must go with the optimizer adam, adamw or sgd, but it is lbfgs"),
+        ({"hidden": 8, "device": "cuda"}, "device must be cpu or auto with a hidden layer"),
         ({"loss": "asl", "asl_margin": 1.0}, "asl_margin must be from 0 to less than 1, but is 1"),
         ({"loss": "asl", "optimizer": "lbfgs"}, "loss must be convex for the optimizer lbfgs"),
         ({"mix_ot": -1.0}, "mix_ot must be finite and not negative, but is -1"),
@@ -244,6 +250,32 @@ def test_bad_parameters_are_named(digits, keywords, message):
     X, _, y, _ = digits
     with pytest.raises(ValueError, match=message):
         RobustOTClassifier(**keywords).fit(X, y)
+
+
+def test_a_hidden_layer_is_fitted_saved_and_loaded(digits, tmp_path):
+    X, held, y, truth = digits
+    model = RobustOTClassifier("ce", hidden=64, epochs=20, lr=0.005, dropout=0.25).fit(X, y)
+    assert model.score(held, truth) > 0.9
+    assert model.coef_.shape == (10, 64)
+    model.save(tmp_path / "deep.safetensors")
+    loaded = RobustOTClassifier.load(tmp_path / "deep.safetensors")
+    assert loaded.n_features_in_ == X.shape[1]
+    assert (loaded.hidden, loaded.dropout, loaded.input_dropout, loaded.optimizer) == (64, 0.25, 0.2, "adamw")
+    np.testing.assert_array_equal(loaded.predict_proba(held), model.predict_proba(held))
+    again = loaded.set_params(label_vectors=None, epochs=20).fit(X, y)
+    np.testing.assert_array_equal(again.predict_proba(held), model.predict_proba(held))
+    with pytest.raises(ValueError, match="hidden must be absent where rows arrive in parts, but is 64"):
+        RobustOTClassifier(hidden=64).partial_fit(X, y, classes=np.arange(10))
+    with pytest.raises(ValueError, match="trained by lbfgs|vectors of its label names"):
+        model.extend(["ten"], {"ten": [1.0, 0.0]})
+
+
+def test_the_asymmetric_loss_is_recorded(tags, tmp_path):
+    X, _, Y, _ = tags
+    model = RobustOTClassifier("asl", asl_margin=0.1, epochs=3).fit(X, Y)
+    model.save(tmp_path / "asl.safetensors")
+    loaded = RobustOTClassifier.load(tmp_path / "asl.safetensors")
+    assert (loaded.loss, loaded.asl_positive, loaded.asl_negative, loaded.asl_margin) == ("asl", 0.0, 4.0, 0.1)
 
 
 def test_bad_rows_are_named(digits, tags):

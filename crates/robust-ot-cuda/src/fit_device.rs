@@ -4,7 +4,7 @@ use std::path::Path;
 
 use robust_ot::loss::{LossSettings, Targets};
 use robust_ot::{Error, MetricSet, Result};
-use robust_ot_learn::{FitRun, Fitted, Trainer};
+use robust_ot_learn::{FitRun, Fitted, Optimizer, Trainer};
 
 use crate::blas::Precision;
 use crate::choice::{DeviceChoice, Work};
@@ -53,11 +53,17 @@ impl FitDevice {
         precision: Precision,
         cache: Option<&Path>,
     ) -> Result<Self> {
+        let hidden = run.settings().hidden.map(|_| {
+            Error::parameter("device", "cpu or auto with a hidden layer, which only the CPU trains", choice)
+        });
+        let decoupled = (run.settings().optimizer == Optimizer::AdamW).then(|| {
+            Error::parameter("device", "cpu or auto with the optimizer adamw, which only the CPU has", choice)
+        });
         let asymmetric = run.objective().asymmetric_base().map(|_| {
             let rule = "cpu or auto for the asymmetric loss, which only the CPU computes";
             Error::parameter("device", rule, choice)
         });
-        let unfit = asymmetric.or_else(|| {
+        let unfit = hidden.or(decoupled).or(asymmetric).or_else(|| {
             run.objective().transport().and_then(|(_, robust)| {
                 let LossSettings { set, frank_wolfe, .. } = robust.settings();
                 match set {

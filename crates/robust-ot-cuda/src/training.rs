@@ -128,6 +128,10 @@ impl<'a> Training<'a> {
             let rule = "computed on the CPU: the GPU has no kernel for it";
             return Err(Error::parameter("objective", rule, "the asymmetric loss"));
         }
+        if settings.hidden.is_some() || settings.optimizer == Optimizer::AdamW {
+            let rule = "a linear model and the optimizer adam or sgd on a GPU";
+            return Err(Error::parameter("settings", rule, "a hidden layer or the optimizer adamw"));
+        }
         let _turn = device.turn();
         let device = &device.fork()?;
         let (features, labels) = (train.features().columns(), objective.labels());
@@ -256,7 +260,7 @@ impl<'a> Training<'a> {
         let (kind, momentum) = match settings.optimizer {
             Optimizer::Sgd { momentum: 0.0 } => (0_i32, 0.0),
             Optimizer::Sgd { momentum } => (1, momentum as f32),
-            Optimizer::Adam => (2, 0.0),
+            Optimizer::Adam | Optimizer::AdamW => (2, 0.0),
         };
         let rates = address(device, &workspace.rates);
         let fours = (features * labels).div_ceil(4);

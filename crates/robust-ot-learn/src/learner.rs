@@ -57,11 +57,15 @@ impl Learner {
     /// Creates a learner with initial weights.
     ///
     /// # Errors
-    /// When a setting is outside its range, or the schedule is not constant: streaming data has no last step.
+    /// When a setting is outside its range, the schedule is not constant, because streaming data has no last step, or there is a
+    /// hidden layer, which is trained on all rows.
     pub fn new(features: usize, objective: Objective, settings: TrainSettings) -> Result<Self> {
         settings.check()?;
         if settings.schedule != Schedule::Constant {
             return Err(Error::parameter("schedule", "constant for streaming data", settings.schedule));
+        }
+        if let Some(hidden) = settings.hidden {
+            return Err(Error::parameter("hidden", "absent where rows arrive in parts", hidden.units));
         }
         let state = State::new(features, objective.labels(), &settings);
         Ok(Self { features, objective, settings, state })

@@ -69,6 +69,8 @@ pub struct Objective {
     /// α_ot, and W.
     transport: Option<(f32, RobustLoss<f32>)>,
     soft: SoftTargets,
+    /// R = K^½ of the prior on the output weights, W = A R, of a model with a hidden layer.
+    label_root: Option<Array2<f32>>,
 }
 
 /// The loss of a row's logits z with targets t.
@@ -98,7 +100,7 @@ impl Objective {
     /// Cross-entropy with a softmax.
     pub fn cross_entropy(labels: usize) -> Self {
         let soft = SoftTargets::hard();
-        Self { labels, base: Base::Softmax, cross_entropy: 1.0, transport: None, soft }
+        Self { labels, base: Base::Softmax, cross_entropy: 1.0, transport: None, soft, label_root: None }
     }
 
     /// Binary cross-entropy, summed over labels, with a sigmoid.
@@ -165,6 +167,16 @@ impl Objective {
         self
     }
 
+    /// Output weights W = A R of a model with a hidden layer: plain decay of A is then λ tr(W K⁻¹ Wᵀ) with K = R².
+    pub(super) fn with_label_root(self, label_root: Option<Array2<f32>>) -> Self {
+        Self { label_root, ..self }
+    }
+
+    /// R, if there is a prior.
+    pub(super) fn label_root(&self) -> Option<&Array2<f32>> {
+        self.label_root.as_ref()
+    }
+
     /// Number of labels.
     pub fn labels(&self) -> usize {
         self.labels
@@ -218,6 +230,7 @@ impl Objective {
             found.add_numbers(&robust.geometry().points);
         }
         table.iter().for_each(|table| found.add_numbers(table));
+        self.label_root.iter().for_each(|root| found.add_numbers(root));
         found
     }
 

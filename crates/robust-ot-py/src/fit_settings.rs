@@ -10,8 +10,8 @@ use robust_ot::sets::{GroupingRule, MetricFamily, Prior};
 use robust_ot_cuda::{DeviceChoice, Precision};
 use robust_ot_learn::data::{read_groups, read_matrix};
 use robust_ot_learn::{
-    Columns, FitSettings, Geometry, LossChoice, Memory, Method, Preparation, PriorChoice, RowLength,
-    TargetChoice, TrainingChoice,
+    Columns, FitSettings, Geometry, HiddenChoice, LossChoice, Memory, Method, Preparation, PriorChoice,
+    RowLength, TargetChoice, TrainingChoice,
 };
 
 use crate::error::from_library;
@@ -120,7 +120,13 @@ impl<'py> Keywords<'_, 'py> {
             (false, true) => Some(Method::Stochastic),
             (false, false) => None,
         };
+        let hidden = HiddenChoice {
+            units: self.count("hidden")?,
+            dropout: self.number("dropout")?,
+            input_dropout: self.number("input_dropout")?,
+        };
         Ok(TrainingChoice {
+            hidden,
             method,
             optimizer,
             momentum: self.number("momentum")?,

@@ -3,6 +3,8 @@
 //! Work is split into blocks of a fixed size, each computed on one thread, so that results do not depend on the
 //! number of threads.
 
+use std::ops::Range;
+
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
 use faer::linalg::matmul::matmul;
@@ -59,6 +61,22 @@ pub fn product_into<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: Arr
     let out = out.as_slice_mut().expect("products are written to row-major blocks");
     let out = MatMut::from_row_major_slice_mut(out, rows, columns);
     with_mat(a, |a| with_mat(b, |b| matmul(out, Accum::Replace, a, b, T::nearest(1.0), Par::Seq)));
+}
+
+/// Computes AᵀB into a row-major matrix, on this thread, for some columns of a row-major A, without a copy of them.
+pub fn product_of_columns<T: Real>(
+    mut out: ArrayViewMut2<T>,
+    a: &Array2<T>,
+    columns: Range<usize>,
+    b: &Array2<T>,
+) {
+    let (rows, width) = out.dim();
+    let out = out.as_slice_mut().expect("products are written to row-major blocks");
+    let out = MatMut::from_row_major_slice_mut(out, rows, width);
+    let a = MatRef::from_row_major_slice(flat(a), a.nrows(), a.ncols());
+    let b = MatRef::from_row_major_slice(flat(b), b.nrows(), b.ncols());
+    let a = a.subcols(columns.start, columns.len()).transpose();
+    matmul(out, Accum::Replace, a, b, T::nearest(1.0), Par::Seq);
 }
 
 /// Passes a matrix to faer, copying it only when neither its rows nor its columns are contiguous.

@@ -41,18 +41,17 @@ pub fn describe_loss(about: &About) -> String {
     words.join(", ")
 }
 
-/// Describes what was chosen over all rows at once: prior, L2, and among how many candidates.
+/// Describes the prior on the weights of labels; over all rows at once also L2, and among how many candidates they were chosen.
 pub fn describe_choice(about: &About) -> String {
-    let one = |Prior { geometry, temperature, free }, l2: f64| {
-        let prior = match geometry {
-            PriorGeometry::None => "no prior between labels".to_owned(),
-            _ => format!("prior by {geometry} (τ = {temperature}, η = {free})"),
-        };
-        format!("{prior}, L2 {l2:.3e}")
+    let of_prior = |Prior { geometry, temperature, free }| match geometry {
+        PriorGeometry::None => "no prior between labels".to_owned(),
+        _ => format!("prior by {geometry} (τ = {temperature}, η = {free})"),
     };
+    let one = |prior: Prior, l2: f64| format!("{}, L2 {l2:.3e}", of_prior(prior));
     let mut words = Vec::new();
     match (&about.blend[..], about.prior, about.l2) {
         ([], Some(prior), Some(l2)) => words.push(one(prior, l2)),
+        ([], Some(prior), None) => words.push(of_prior(prior)),
         ([], ..) => {}
         (parts, ..) => {
             words.extend(parts.iter().map(|part| format!("{}: {}", part.loss, one(part.prior, part.l2))));

@@ -84,18 +84,29 @@ impl FitSettings {
                     );
                 }
                 match self.first_of_steps() {
-                    Some(name) => conflict(name, "go with the optimizer adam or sgd", "it is lbfgs".into()),
+                    Some(name) => {
+                        conflict(name, "go with the optimizer adam, adamw or sgd", "it is lbfgs".into())
+                    }
                     None => Ok(()),
                 }
             }
             Method::Stochastic if self.loss.name == Some(LossName::Square) => {
                 conflict("loss", "be another than square with stochastic steps", "it is square".into())
             }
+            Method::Stochastic if self.training.hidden.units.is_some() => match self.prior.l2 {
+                Some(l2) => conflict(
+                    "l2",
+                    "be auto with a hidden layer, whose prior has the strength weight_decay",
+                    format!("is {l2}"),
+                ),
+                None => Ok(()),
+            },
             Method::Stochastic if self.prior != PriorChoice::default() => {
                 let name = if self.prior.geometry.is_some() { "label_prior" } else { "l2" };
                 let name = if self.prior.free.is_some() { "prior_free" } else { name };
                 let name = if self.prior.temperature.is_some() { "prior_temperature" } else { name };
-                conflict(name, "go with the optimizer lbfgs", "training takes stochastic steps".into())
+                let rule = "go with the optimizer lbfgs or a hidden layer";
+                conflict(name, rule, "training takes stochastic steps without one".into())
             }
             Method::Stochastic => Ok(()),
         }
@@ -104,8 +115,11 @@ impl FitSettings {
     /// The first setting of stochastic steps that is given.
     fn first_of_steps(&self) -> Option<&'static str> {
         let TrainingChoice { optimizer, momentum, learning_rate, batch, epochs, .. } = self.training;
-        let TrainingChoice { weight_decay, start, reduction, patience, schedule, .. } = self.training;
+        let TrainingChoice { weight_decay, start, reduction, patience, schedule, hidden, .. } = self.training;
         let given = [
+            ("hidden", hidden.units.is_some()),
+            ("dropout", hidden.dropout.is_some()),
+            ("input_dropout", hidden.input_dropout.is_some()),
             ("optimizer", optimizer.is_some()),
             ("momentum", momentum.is_some()),
             ("learning_rate", learning_rate.is_some()),

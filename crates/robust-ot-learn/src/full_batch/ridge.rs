@@ -11,7 +11,7 @@ use super::sums::Sums;
 use super::whitened::{Penalty, rotate};
 use crate::data::Features;
 use crate::dataset::Dataset;
-use crate::linear;
+use crate::hidden_layer::logits;
 use crate::objective::Objective;
 
 /// The squared error of some training rows, ready for any penalty.
@@ -86,5 +86,5 @@ impl Ridge {
 pub(crate) fn in_spectrum(features: &Features, spectrum: &Spectrum) -> Array2<f32> {
     let Some(vectors) = &spectrum.vectors else { return Array2::zeros((0, 0)) };
     let mean = Array1::from(spectrum.mean.clone()).insert_axis(Axis(0));
-    linear::logits(features, vectors.view(), None) - &product(mean.view(), vectors.view())
+    logits(features, None, vectors.view(), None) - &product(mean.view(), vectors.view())
 }
