@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robust_ot import _core
@@ -171,6 +172,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         fails. :meth:`partial_fit` and predictions run on the CPU.
     precision : {'f32', 'tf32'}
         Precision of matrix products on a GPU; ``tf32`` is faster, rounds factors to 11 bits, and reports the effect.
+    class_weight : {None, 'balanced'}
+        ``balanced`` weighs every row by the number of rows over the number of classes and of rows of its class, for rows with
+        one class each; it multiplies ``sample_weight``.
     random_state : int, RandomState or None
         Seed of the order of rows, of the held-out rows and of random groups. The same seed gives the same model, bit for
         bit, for any number of threads.
@@ -266,6 +270,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         patience: int | None = None,
         device: str = "auto",
         precision: str = "f32",
+        class_weight: str | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: bool = False,
     ) -> None:
@@ -316,6 +321,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.patience = patience
         self.device = device
         self.precision = precision
+        self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
 
@@ -328,7 +334,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         tags.classifier_tags.multi_label = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> RobustOTClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> RobustOTClassifier:
         """Train on rows X with labels y.
 
         Parameters
@@ -338,6 +344,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         y : array-like of shape (n,), or 0/1 matrix of shape (n, L)
             One class per row, or every label of each row. With a Ray dataset, the name of the label column, or the names of
             the columns of a 0/1 matrix.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows' losses: a weight of 2 counts a row twice, and one of 0 leaves it out of the losses. Scores of
+            held-out rows and the scaling of features do not use weights. Not with Ray datasets or on GPUs.
 
         Returns
         -------
@@ -347,11 +356,18 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         if type(X).__module__.startswith("ray.data"):
             from robust_ot import distributed
 
+            if sample_weight is not None:
+                raise ValueError("sample_weight must be None with a Ray dataset, but is given")
+            self._refuse_class_weight("with a Ray dataset")
             return distributed.fit(self, X, y, progress=self.verbose)
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32))
         vectors, labels = complete(self.label_vectors, Labels.learn(y, names), self.missing)
-        X, targets = with_labels(X, labels.targets(y))
+        targets = labels.targets(y)
+        weights = self._weights(sample_weight, y, labels.several)
+        if weights is not None:
+            weights = weights[np.diff(targets[0]) > 0]
+        X, targets = with_labels(X, targets)
         model, history, notes = _core.fit(
             _rows(X),
             targets,
@@ -361,6 +377,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             self._on_epoch(),
             self._on_candidate(),
             labels.kind,
+            weights,
         )
         for note in notes:
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -392,6 +409,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         """
         first = not hasattr(self, "_model")
         X = X if first else self._ordered(X)
+        self._refuse_class_weight("where rows arrive in parts")
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32), reset=first)
         if first and classes is None and getattr(y, "ndim", 1) == 1:
@@ -605,6 +623,24 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         if learner is not None:
             state["_learner_state"] = learner.state()
         return state
+
+    def _weights(self, sample_weight: ArrayLike | None, y: NDArray[Any], several: bool) -> NDArray[np.float32] | None:
+        """Combine the weights of rows and of classes; None if all rows count alike."""
+        if self.class_weight not in (None, "balanced"):
+            raise ValueError(f"class_weight must be None or 'balanced', but is {self.class_weight!r}")
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if weights is not None and weights.shape != (len(y),):
+            raise ValueError(f"sample_weight must have one number per row, {len(y)}, but has shape {weights.shape}")
+        if self.class_weight == "balanced":
+            if several:
+                raise ValueError("class_weight must be None for rows with several labels, but is 'balanced'")
+            balanced = compute_sample_weight("balanced", y)
+            weights = balanced if weights is None else weights * balanced
+        return None if weights is None else weights.astype(np.float32)
+
+    def _refuse_class_weight(self, where: str) -> None:
+        if self.class_weight is not None:
+            raise ValueError(f"class_weight must be None {where}, but is {self.class_weight!r}")
 
     # Interface to the core.
 

@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 
@@ -276,6 +277,41 @@ def test_the_asymmetric_loss_is_recorded(tags, tmp_path):
     model.save(tmp_path / "asl.safetensors")
     loaded = RobustOTClassifier.load(tmp_path / "asl.safetensors")
     assert (loaded.loss, loaded.asl_positive, loaded.asl_negative, loaded.asl_margin) == ("asl", 0.0, 4.0, 0.1)
+
+
+def test_weights_are_repeated_rows(digits):
+    X, held, y, _ = digits
+    times = np.arange(len(X)) % 3
+    given = {"l2": 1.0, "label_prior": "none", "standardize": False, "row_length": None, "validation": 0.0}
+    for loss in ["ce", "bce", "square"]:
+        weighted = RobustOTClassifier(loss, **given).fit(X, y, sample_weight=times)
+        repeated = RobustOTClassifier(loss, **given).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+        np.testing.assert_allclose(weighted.predict_proba(held), repeated.predict_proba(held), atol=1e-3)
+    kept = (y > 3) | (np.arange(len(y)) % 5 == 0)
+    X, y = X[kept], y[kept]
+    balanced = RobustOTClassifier("ce", class_weight="balanced", **given).fit(X, y)
+    weights = compute_sample_weight("balanced", y)
+    by_hand = RobustOTClassifier("ce", **given).fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(balanced.predict_proba(held), by_hand.predict_proba(held))
+    theirs = LogisticRegression(C=1.0, class_weight="balanced", max_iter=10_000, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(balanced.predict_proba(held), theirs.predict_proba(held), atol=2e-3)
+
+
+def test_bad_weights_are_named(digits, tags):
+    X, _, y, _ = digits
+    for weights, message in [
+        (np.ones(3), r"sample_weight must have one number per row, \d+, but has shape \(3,\)"),
+        (-np.ones(len(X)), "sample_weight must be finite and not negative, but is -1 in row 1"),
+        (np.zeros(len(X)), "sample_weight must be positive in some row"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            RobustOTClassifier("ce", epochs=1).fit(X, y, sample_weight=weights)
+    with pytest.raises(ValueError, match="class_weight must be None or 'balanced', but is 'even'"):
+        RobustOTClassifier(class_weight="even").fit(X, y)
+    with pytest.raises(ValueError, match="class_weight must be None for rows with several labels"):
+        RobustOTClassifier(class_weight="balanced").fit(tags[0], tags[2])
+    with pytest.raises(ValueError, match="class_weight must be None where rows arrive in parts"):
+        RobustOTClassifier(class_weight="balanced").partial_fit(X, y, classes=np.arange(10))
 
 
 def test_bad_rows_are_named(digits, tags):
@@ -595,7 +631,7 @@ def test_classes_without_rows_are_added_with_the_weights_of_classes_like_them(tm
         ({"prior_free": -1.0}, "prior_free must be finite and not negative"),
         ({"label_prior": "near"}, "label_prior must be none, names, rows or both, but is near"),
         ({"label_prior": "names"}, "label_prior must be none or rows without label vectors"),
-        ({"optimizer": "lbfgs", "epochs": 3}, "epochs must go with the optimizer adam or sgd"),
+        ({"optimizer": "lbfgs", "epochs": 3}, "epochs must go with the optimizer adam, adamw or sgd"),
         ({"optimizer": "adam", "l2": 1.0}, "l2 must go with the optimizer lbfgs"),
         ({"optimizer": "adam", "loss": "square"}, "loss must be another than square"),
     ],

@@ -53,6 +53,9 @@ impl FitDevice {
         precision: Precision,
         cache: Option<&Path>,
     ) -> Result<Self> {
+        let weighted = run.train().weights().map(|_| {
+            Error::parameter("device", "cpu or auto with weights of rows, which only the CPU takes", choice)
+        });
         let hidden = run.settings().hidden.map(|_| {
             Error::parameter("device", "cpu or auto with a hidden layer, which only the CPU trains", choice)
         });
@@ -63,7 +66,7 @@ impl FitDevice {
             let rule = "cpu or auto for the asymmetric loss, which only the CPU computes";
             Error::parameter("device", rule, choice)
         });
-        let unfit = hidden.or(decoupled).or(asymmetric).or_else(|| {
+        let unfit = weighted.or(hidden).or(decoupled).or(asymmetric).or_else(|| {
             run.objective().transport().and_then(|(_, robust)| {
                 let LossSettings { set, frank_wolfe, .. } = robust.settings();
                 match set {

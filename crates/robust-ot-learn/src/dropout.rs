@@ -75,7 +75,7 @@ mod tests {
         for rate in [0.1, 0.5, 0.9] {
             let found = kept(rate, (7, 11, 0), 3);
             let scale = (1.0 / (1.0 - rate)) as f32;
-            assert!(found.iter().all(|x| *x == 0.0 || *x == scale));
+            assert!(found.iter().all(|x| *x == 0.0 || x.to_bits() == scale.to_bits()));
             let count = found.len() as f64;
             let dropped = found.iter().filter(|x| **x == 0.0).count() as f64 / count;
             // Five standard deviations.
@@ -89,7 +89,8 @@ mod tests {
         let others = [((2, 1, 1), 1), ((1, 2, 1), 1), ((1, 1, 2), 1), ((1, 1, 1), 2)];
         for (key, row) in others {
             let other = kept(0.5, key, row);
-            let same = one.iter().zip(&other).filter(|(x, y)| x == y).count() as f64 / one.len() as f64;
+            let both = one.iter().zip(&other).filter(|(x, y)| x.to_bits() == y.to_bits());
+            let same = both.count() as f64 / one.len() as f64;
             assert!((same - 0.5).abs() < 0.025, "{key:?} {row}: {same}");
         }
         assert_eq!(one, kept(0.5, (1, 1, 1), 1));
@@ -103,6 +104,8 @@ mod tests {
         let columns: Vec<u32> = (0..100).filter(|column| column % 7 != 3).collect();
         let mut sparse = vec![1.0; columns.len()];
         dropout.apply_sparse(9, &columns, &mut sparse);
-        assert!(columns.iter().zip(&sparse).all(|(&column, x)| *x == dense[column as usize]));
+        assert!(
+            columns.iter().zip(&sparse).all(|(&column, x)| x.to_bits() == dense[column as usize].to_bits())
+        );
     }
 }

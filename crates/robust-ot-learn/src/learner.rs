@@ -76,11 +76,16 @@ impl Learner {
     /// If the model scales rows to a length, rows passed to [`Learner::learn`] must already have it.
     ///
     /// # Errors
-    /// When the model differs in features, labels or bias, or standardizes features.
+    /// When the model differs in features, labels or bias, standardizes features, or has a hidden layer.
     pub fn start_from(&mut self, model: &Model) -> Result<()> {
         if model.preprocessing.standardization.is_some() {
             let rule = "without standardization, which needs all rows at once";
             return Err(Error::Shape { name: "the model", expected: rule.into(), found: "with it".into() });
+        }
+        if let Some(layer) = model.hidden() {
+            let found = format!("with one of {} units", layer.bias.len());
+            let expected = "without a hidden layer".into();
+            return Err(Error::Shape { name: "the model", expected, found });
         }
         let (wanted, found) = ((self.features, self.objective.labels()), model.weights().dim());
         if wanted != found || self.settings.bias != model.bias().is_some() {

@@ -234,17 +234,35 @@ impl Objective {
         found
     }
 
-    /// Returns the summed losses of all rows and replaces the logits with its gradient.
+    /// Returns the summed losses of all rows, each times its weight, and replaces the logits with its gradient.
     pub(super) fn evaluate(
         &self,
         logits: &mut Array2<f32>,
         targets: &Targets,
+        weights: Option<&[f32]>,
         workspace: &mut ObjectiveWorkspace,
     ) -> Result<f64> {
+        self.evaluate_rows(logits, targets, workspace)?;
+        if let Some(weights) = weights {
+            let rows = flat_mut(logits).par_chunks_mut(self.labels).zip(&mut workspace.losses).zip(weights);
+            rows.for_each(|((slopes, loss), weight)| {
+                slopes.iter_mut().for_each(|slope| *slope *= weight);
+                *loss *= f64::from(*weight);
+            });
+        }
+        Ok(workspace.losses.iter().sum())
+    }
+
+    fn evaluate_rows(
+        &self,
+        logits: &mut Array2<f32>,
+        targets: &Targets,
+        workspace: &mut ObjectiveWorkspace,
+    ) -> Result<()> {
         workspace.losses.resize(targets.rows(), 0.0);
         if self.base != Base::Softmax && self.transport.is_none() {
             self.separate_rows(logits, targets, &mut workspace.losses);
-            return Ok(workspace.losses.iter().sum());
+            return Ok(());
         }
         if self.base != Base::Softmax {
             hold(&mut workspace.of_base, logits);
@@ -269,7 +287,7 @@ impl Objective {
             Base::Softmax => self.softmax_rows(logits, targets, workspace),
             _ => self.mixed_rows(logits, workspace),
         }
-        Ok(workspace.losses.iter().sum())
+        Ok(())
     }
 
     /// Replaces h with α_ce (h − μ) + α_ot h ∘ (g − ⟨h, g⟩).

@@ -21,6 +21,7 @@ pub(super) struct Slopes {
     rows: Batch,
     hidden: Option<HiddenBatch>,
     targets: Targets,
+    weights: Vec<f32>,
     /// Z, or G after [`Slopes::find`].
     logits: Array2<f32>,
     /// Under a prior with W = A R: H A, or G R in [`Slopes::descend`].
@@ -36,6 +37,7 @@ impl Slopes {
             rows: Batch::workspace(data.features()),
             hidden: settings.hidden.map(|hidden| HiddenBatch::workspace(hidden, settings.seed)),
             targets: data.targets().select(&[]),
+            weights: Vec::new(),
             logits: Array2::zeros((0, labels)),
             rotated: Array2::zeros((0, labels)),
             objective: ObjectiveWorkspace::default(),
@@ -61,7 +63,8 @@ impl Slopes {
             let odd = self.logits.iter().find(|z| !z.is_finite()).copied().unwrap_or(f32::NAN);
             return Err(diverged("a logit", f64::from(odd)));
         }
-        let loss = objective.evaluate(&mut self.logits, &self.targets, &mut self.objective)?;
+        let weights = data.gather_weights(chosen, &mut self.weights);
+        let loss = objective.evaluate(&mut self.logits, &self.targets, weights, &mut self.objective)?;
         if loss.is_finite() { Ok(loss) } else { Err(diverged("the loss", loss)) }
     }
 

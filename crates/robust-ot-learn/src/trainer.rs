@@ -16,7 +16,7 @@ use crate::model::{Model, probabilities};
 use crate::objective::Objective;
 use crate::optimizer::Step;
 use crate::score::rank;
-use crate::settings::TrainSettings;
+use crate::settings::{Reduction, TrainSettings};
 use crate::slopes::Slopes;
 use crate::state::{Layer, State, output_weights};
 
@@ -71,6 +71,8 @@ pub struct Trainer<'a> {
     pub(super) state: State,
     engine: Option<Box<dyn Engine + 'a>>,
     behind: bool,
+    /// The inverse of the mean weight of a row.
+    scale: f64,
     /// The rows, in the order of the epoch.
     order: Vec<usize>,
     slopes: Slopes,
@@ -119,8 +121,20 @@ impl<'a> Trainer<'a> {
         state: State,
     ) -> Self {
         let slopes = Slopes::workspace(train, &settings);
+        let scale = train.rows() as f64 / train.total_weight();
         let order = Vec::new();
-        Self { train, validation, objective, settings, state, engine: None, behind: false, order, slopes }
+        Self {
+            train,
+            validation,
+            objective,
+            settings,
+            state,
+            engine: None,
+            behind: false,
+            scale,
+            order,
+            slopes,
+        }
     }
 
     /// Runs all further steps on another device.
@@ -130,6 +144,10 @@ impl<'a> Trainer<'a> {
     pub fn with_engine(mut self, engine: Box<dyn Engine + 'a>) -> Result<Self> {
         if let Some(hidden) = self.settings.hidden {
             return Err(Error::parameter("hidden", "absent on devices other than the CPU", hidden.units));
+        }
+        if self.train.weights().is_some() {
+            let rule = "absent on devices other than the CPU";
+            return Err(Error::parameter("sample_weights", rule, "given"));
         }
         self.engine = Some(engine);
         self.hand_over()?;
@@ -227,7 +245,7 @@ impl<'a> Trainer<'a> {
         }
         let seconds = start.elapsed().as_secs_f64();
         let validation_auc = self.validate()?;
-        let found = Epoch { epoch, loss: sum / rows as f64, seconds, validation_auc };
+        let found = Epoch { epoch, loss: sum / self.train.total_weight(), seconds, validation_auc };
         self.state.progress.epochs.push(found.clone());
         Ok(Some(found))
     }
@@ -262,10 +280,12 @@ impl<'a> Trainer<'a> {
     /// Takes one step and returns the sum of the losses.
     fn batch(&mut self, chosen: std::ops::Range<usize>, epoch: usize, batch: usize) -> Result<f64> {
         let step = self.step(self.state.progress.steps + 1);
-        let Self { train, objective, settings, state, order, slopes, .. } = self;
+        let Self { train, objective, settings, state, scale, order, slopes, .. } = self;
         let chosen = &order[chosen];
         let loss = slopes.find((train, chosen), objective, state, (epoch, batch))?;
-        slopes.scale(settings.reduction.factor(chosen.len()) as f32);
+        // A mean does not depend on the scale of the weights.
+        let scale = if settings.reduction == Reduction::Mean { *scale } else { 1.0 };
+        slopes.scale((scale * settings.reduction.factor(chosen.len())) as f32);
         slopes.descend(step, objective, state);
         state.progress.steps += 1;
         Ok(loss)

@@ -111,7 +111,9 @@ fn a_run_that_was_resumed_ends_where_the_other_ends() {
         let run = FitRun::new(&settings, tags(230, false)).unwrap();
         let finished = |stop: usize| {
             let mut trainer = run.trainer().unwrap();
-            (0..stop).for_each(|_| drop(trainer.epoch(&Interrupt::default(), |_, _| ()).unwrap()));
+            for _ in 0..stop {
+                trainer.epoch(&Interrupt::default(), |_, _| ()).unwrap();
+            }
             trainer.save(&path).unwrap();
             let mut trainer = run.trainer().unwrap();
             trainer.restore(&path).unwrap();
@@ -212,14 +214,17 @@ fn rows_in_parts_and_new_labels_are_refused() {
     assert!(told.contains("be trained by lbfgs"), "{told}");
 }
 
+/// A setting that is changed.
+type Change = fn(&mut FitSettings);
+
 #[test]
 fn settings_that_do_not_go_together_are_refused() {
-    let of = |change: fn(&mut FitSettings)| {
+    let of = |change: Change| {
         let mut changed = settings(16, 2);
         change(&mut changed);
         changed.check().unwrap_err().to_string()
     };
-    let cases: [(fn(&mut FitSettings), &str); 9] = [
+    let cases: [(Change, &str); 9] = [
         (|s| s.training.hidden.units = Some(0), "hidden must be at least 1, but is 0"),
         (|s| s.training.hidden.dropout = Some(1.0), "dropout must be from 0 to less than 1, but is 1"),
         (|s| s.training.hidden.dropout = Some(f64::NAN), "dropout must be from 0 to less than 1, but is NaN"),

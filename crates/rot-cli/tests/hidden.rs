@@ -26,8 +26,7 @@ fn scratch() -> Scratch {
     s
 }
 
-const DATA: &str =
-    "--train-x train.csv --train-y train.txt --label-names names.txt --label-vectors words.vec --loss bce --lr 0.01";
+const DATA: &str = "--train-x train.csv --train-y train.txt --label-names names.txt --label-vectors words.vec --loss bce --lr 0.01";
 const TEST: &str = "--test-x test.csv --test-y test.txt";
 
 #[test]
@@ -74,6 +73,39 @@ fn a_resumed_run_writes_the_same_file_whatever_the_threads() {
 }
 
 #[test]
+fn rows_count_as_often_as_their_weights_say() {
+    let s = scratch();
+    let lines = |name: &str| s.read(name).lines().map(str::to_owned).collect::<Vec<_>>();
+    let (x, y) = (lines("train.csv"), lines("train.txt"));
+    let times = |row: usize| [2, 1, 3][row % 3];
+    let twice = |lines: &[String]| -> String {
+        let repeated = lines.iter().enumerate().flat_map(|(row, line)| vec![format!("{line}\n"); times(row)]);
+        repeated.collect()
+    };
+    s.write("twice.csv", format!("{}\n{}", x[0], twice(&x[1..])));
+    s.write("twice.txt", twice(&y));
+    s.write("weights.txt", (0..y.len()).fold(String::new(), |text, row| format!("{text}{}\n", times(row))));
+    let options = "--label-names names.txt --label-vectors words.vec --loss bce --l2 1 --label-prior none --row-length none \
+                   --validation 0 --test-x test.csv --test-y test.txt --json";
+    let auc = |line: &str| {
+        let found = s.out(&format!("train {line} {options}"));
+        let found: serde_json::Value = serde_json::from_str(found.lines().last().unwrap()).unwrap();
+        found["test"]["auc"].as_f64().unwrap()
+    };
+    let weighted = auc("--train-x train.csv --train-y train.txt --sample-weights weights.txt");
+    assert!((weighted - auc("--train-x twice.csv --train-y twice.txt")).abs() < 1e-3);
+    s.write("few.txt", "1\n2\n");
+    s.write("negative.txt", "-1\n".repeat(y.len()));
+    for (file, told) in [
+        ("few.txt", "one weight for each of the 240 training rows, but has 2"),
+        ("negative.txt", "--sample-weights must be finite and not negative"),
+    ] {
+        let refused = s.refusal(&format!("train {DATA} --sample-weights {file}"));
+        assert!(refused.contains(told), "{refused}");
+    }
+}
+
+#[test]
 fn files_of_earlier_versions_have_no_hidden_layer() {
     let s = scratch();
     s.out(&format!("train {DATA} --hidden 4 --epochs 1 --out deep.safetensors"));
@@ -85,7 +117,8 @@ fn files_of_earlier_versions_have_no_hidden_layer() {
         older[at] = version;
         s.write("older.safetensors", &older);
         let refused = s.refusal("inspect older.safetensors");
-        let told = format!("is of format version {}, which has no hidden layer, and has one", version as char);
+        let told =
+            format!("is of format version {}, which has no hidden layer, and has one", version as char);
         assert!(refused.contains(&told), "{refused}");
         assert_eq!(s.run("verify older.safetensors").status.code(), Some(1));
     }

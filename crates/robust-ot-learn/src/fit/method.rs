@@ -13,6 +13,8 @@ use crate::dataset::Dataset;
 use crate::full_batch::MOST_FEATURES;
 use crate::optimizer::Schedule;
 
+/// What options of the prior go with.
+const OF_PRIORS: &str = "go with the optimizer lbfgs or a hidden layer";
 /// Numbers per weight that L-BFGS holds: the last steps, their changes of the gradient, and buffers.
 const COPIES: usize = 32;
 /// With more products of a row, a feature and a label than this, a search on two cores would take an hour.
@@ -105,8 +107,8 @@ impl FitSettings {
                 let name = if self.prior.geometry.is_some() { "label_prior" } else { "l2" };
                 let name = if self.prior.free.is_some() { "prior_free" } else { name };
                 let name = if self.prior.temperature.is_some() { "prior_temperature" } else { name };
-                let rule = "go with the optimizer lbfgs or a hidden layer";
-                conflict(name, rule, "training takes stochastic steps without one".into())
+                let rule = if name == "l2" { "go with the optimizer lbfgs" } else { OF_PRIORS };
+                conflict(name, rule, "training takes stochastic steps".into())
             }
             Method::Stochastic => Ok(()),
         }

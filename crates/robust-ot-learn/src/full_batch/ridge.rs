@@ -47,8 +47,8 @@ impl Ridge {
             robust_ot::linalg::product_blocks(scratch.view_mut(), vectors.t(), moments.view());
             moments = scratch;
         }
-        let rows = data.rows() as f32;
-        let mean = if with_bias { sums.mapv(|sum| -sum / rows) } else { Array1::zeros(labels) };
+        let weight = data.total_weight().max(f64::MIN_POSITIVE) as f32;
+        let mean = if with_bias { sums.mapv(|sum| -sum / weight) } else { Array1::zeros(labels) };
         Ok(Self { moments, mean })
     }
 

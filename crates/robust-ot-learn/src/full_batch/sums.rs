@@ -22,6 +22,7 @@ pub(super) struct Sums<'a> {
     rows_per_block: usize,
     batch: Batch,
     targets: Targets,
+    weights: Vec<f32>,
     logits: Array2<f32>,
     of_block: Vec<f32>,
     workspace: ObjectiveWorkspace,
@@ -37,6 +38,7 @@ impl<'a> Sums<'a> {
             rows_per_block: (LOGITS / labels.max(1)).max(256),
             batch: Batch::workspace(data.features()),
             targets: data.targets().select(&[]),
+            weights: Vec::new(),
             logits: Array2::zeros((0, labels)),
             of_block: Vec::new(),
             workspace: ObjectiveWorkspace::default(),
@@ -60,7 +62,8 @@ impl<'a> Sums<'a> {
             let features = self.data.features();
             self.batch.gather(features, chosen, None);
             self.batch.forward(weights, Some(bias), self.logits.view_mut());
-            loss += self.objective.evaluate(&mut self.logits, &self.targets, &mut self.workspace)?;
+            let weights = self.data.gather_weights(chosen, &mut self.weights);
+            loss += self.objective.evaluate(&mut self.logits, &self.targets, weights, &mut self.workspace)?;
             if !loss.is_finite() {
                 return Err(Error::NotFinite { name: "the loss", row: 0, column: 0, value: loss });
             }

@@ -118,7 +118,7 @@ impl<'a> Bench<'a> {
             let preprocessing = scaling.of(&train);
             train.preprocess(&preprocessing)?;
             held.preprocess(&preprocessing)?;
-            let spectrum = Spectrum::of(train.features(), with_bias)?;
+            let spectrum = Spectrum::of(train.features(), train.weights(), with_bias)?;
             let ridge = spectrum.vectors.is_some().then(|| {
                 let ridge = Ridge::new(&train, square, &spectrum, with_bias)?;
                 Ok((ridge, in_spectrum(held.features(), &spectrum)))
