@@ -70,7 +70,7 @@ METRIC_ROWS = 50
 
 
 class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, unused-ignore]
-    r"""A linear model, or one with a hidden layer, trained with robust optimal transport between its predictions and the true labels.
+    r"""A model, linear or with a hidden layer, trained with robust optimal transport between predictions and true labels.
 
     By default, held-out rows choose the loss, the scaling of the features, a prior by which near labels share weights, and
     the strength of L2; then the penalized loss of all rows is minimized to its optimum. With ``loss='mix'``, cross-entropy
@@ -120,8 +120,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Fraction of the target mass that is spread evenly over all labels.
     label_prior : {'auto', 'none', 'names', 'rows', 'both'}
         What defines which labels share weights: ``label_vectors``, the mean training rows of the labels, or the mean of
-        both kernels; ``auto`` chooses on held-out rows. With ``lbfgs``, or for the last layer with ``hidden``, where ``auto`` is
-        ``names`` if there are label vectors.
+        both kernels; ``auto`` chooses on held-out rows. With ``lbfgs``, or for the last layer with ``hidden``, where ``auto``
+        is ``names`` if there are label vectors.
     prior_temperature, prior_free : float, optional
         τ and η of the kernel (exp(-C/τ) + η I) / (1 + η) between labels, the covariance of the prior; chosen on held-out
         rows by default, 0.5 and 1 with ``hidden``.
@@ -143,8 +143,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         step size is proportional to the row length, so choose it together with ``lr``.
     optimizer : {'auto', 'lbfgs', 'adam', 'adamw', 'sgd'}
         ``lbfgs`` minimizes over all rows at once; ``adam``, ``adamw`` (with decoupled weight decay) and ``sgd`` take steps over
-        batches. ``auto`` is ``adamw`` with ``hidden``, else ``lbfgs`` for ``ce``, ``bce`` and ``square``, and ``adam`` for ``asl``
-        and losses with transport or if a parameter of its steps is given.
+        batches. ``auto`` is ``adamw`` with ``hidden``, else ``lbfgs`` for ``ce``, ``bce`` and ``square``, and ``adam`` for
+        ``asl`` and losses with transport or if a parameter of its steps is given.
     momentum : float, optional
         Momentum of ``sgd``.
     lr : float, optional
@@ -172,9 +172,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         fails. :meth:`partial_fit` and predictions run on the CPU.
     precision : {'f32', 'tf32'}
         Precision of matrix products on a GPU; ``tf32`` is faster, rounds factors to 11 bits, and reports the effect.
-    class_weight : {None, 'balanced'}
-        ``balanced`` weighs every row by the number of rows over the number of classes and of rows of its class, for rows with
-        one class each; it multiplies ``sample_weight``.
+    class_weight : mapping, 'balanced' or None
+        Weights of the rows of each class, for rows with one class each; ``balanced`` is the number of rows over the number of
+        classes and of rows of the class. They multiply ``sample_weight``.
     random_state : int, RandomState or None
         Seed of the order of rows, of the held-out rows and of random groups. The same seed gives the same model, bit for
         bit, for any number of threads.
@@ -270,7 +270,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         patience: int | None = None,
         device: str = "auto",
         precision: str = "f32",
-        class_weight: str | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: bool = False,
     ) -> None:
@@ -626,16 +626,17 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
 
     def _weights(self, sample_weight: ArrayLike | None, y: NDArray[Any], several: bool) -> NDArray[np.float32] | None:
         """Combine the weights of rows and of classes; None if all rows count alike."""
-        if self.class_weight not in (None, "balanced"):
-            raise ValueError(f"class_weight must be None or 'balanced', but is {self.class_weight!r}")
+        given = self.class_weight
+        if not (given is None or given == "balanced" or isinstance(given, Mapping)):
+            raise ValueError(f"class_weight must be None, 'balanced' or weights by class, but is {given!r}")
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if weights is not None and weights.shape != (len(y),):
             raise ValueError(f"sample_weight must have one number per row, {len(y)}, but has shape {weights.shape}")
-        if self.class_weight == "balanced":
+        if given is not None:
             if several:
-                raise ValueError("class_weight must be None for rows with several labels, but is 'balanced'")
-            balanced = compute_sample_weight("balanced", y)
-            weights = balanced if weights is None else weights * balanced
+                raise ValueError(f"class_weight must be None for rows with several labels, but is {given!r}")
+            of_class = compute_sample_weight(given, y)
+            weights = of_class if weights is None else weights * of_class
         return None if weights is None else weights.astype(np.float32)
 
     def _refuse_class_weight(self, where: str) -> None:

@@ -79,7 +79,7 @@ impl Dataset {
             return Err(Error::parameter("sample_weights", "finite and not negative", found));
         }
         if weights.iter().all(|w| *w == 0.0) {
-            return Err(Error::parameter("sample_weights", "positive in some row", "0 in all rows"));
+            return Err(Error::parameter("sample_weights", "positive in some row", "zero in all"));
         }
         Ok(Self { weights: Some(weights), ..self })
     }

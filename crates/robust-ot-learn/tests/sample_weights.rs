@@ -133,7 +133,7 @@ fn weights_that_are_none_are_refused() {
         (vec![1.0; ROWS - 1], "the sample weights must be 60, one per row, but is 59"),
         (vec![-1.0; ROWS], "sample_weights must be finite and not negative, but is -1 in row 1"),
         (vec![f32::NAN; ROWS], "sample_weights must be finite and not negative, but is NaN in row 1"),
-        (vec![0.0; ROWS], "sample_weights must be positive in some row, but is 0 in all rows"),
+        (vec![0.0; ROWS], "sample_weights must be positive in some row, but is zero in all"),
     ] {
         let found = both(false)[1].select(&(0..ROWS).collect::<Vec<_>>()).with_weights(weights);
         assert_eq!(found.unwrap_err().to_string(), told);
