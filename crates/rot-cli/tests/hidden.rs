@@ -59,6 +59,7 @@ fn a_resumed_run_writes_the_same_file_whatever_the_threads() {
     s.out(&format!("{line} --epochs 6 --threads 1 --out whole.safetensors"));
     s.out(&format!("{line} --epochs 3 --checkpoint saved"));
     s.out(&format!("{line} --epochs 6 --threads 2 --checkpoint saved --resume --out parts.safetensors"));
+    s.out("verify saved");
     let weights = |file: &str| {
         let bytes = std::fs::read(s.path(file)).unwrap();
         let header = 8 + usize::try_from(u64::from_le_bytes(bytes[..8].try_into().unwrap())).unwrap();
