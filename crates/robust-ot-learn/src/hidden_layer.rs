@@ -91,3 +91,27 @@ pub(super) fn rectify(numbers: &mut [f32], width: usize) {
         row.iter_mut().for_each(|x| *x = if *x < 0.0 { 0.0 } else { *x });
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Sparse;
+    use crate::model::Model;
+    use crate::objective::Output;
+
+    #[test]
+    fn a_file_may_hold_a_layer_without_units() {
+        let hidden = HiddenLayer { weights: Array2::zeros((3, 0)), bias: Vec::new() };
+        let names = vec!["a".to_owned(), "b".to_owned()];
+        let bias = Some(vec![1.0, -1.0]);
+        let model =
+            Model::with_hidden(Some(hidden), Array2::zeros((0, 2)), bias, Output::Sigmoid, names).unwrap();
+        let read = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
+        let mut sparse = Sparse::empty(3);
+        (0..600).for_each(|_| sparse.push(&[1], &[2.0]).unwrap());
+        for rows in [Features::Dense(Array2::ones((600, 3))), Features::Sparse(sparse)] {
+            let found = read.logits(rows).unwrap();
+            assert!(found.outer_iter().all(|row| row.to_vec() == [1.0, -1.0]));
+        }
+    }
+}

@@ -234,6 +234,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn products_of_columns_agree_with_ndarray() {
+        let a = Array2::from_shape_fn((70, 9), |(i, j)| ((i * 9 + j) as f64).sin());
+        let b = Array2::from_shape_fn((70, 5), |(i, j)| ((i * 5 + j) as f64).cos());
+        for columns in [0..9, 0..4, 3..9, 8..9] {
+            let mut found = Array2::zeros((columns.len(), 5));
+            product_of_columns(found.view_mut(), &a, columns.clone(), &b);
+            assert_abs_diff_eq!(found, a.slice(s![.., columns]).t().dot(&b), epsilon = 1e-12);
+        }
+    }
+
+    #[test]
     fn product_agrees_with_ndarray_for_every_layout() {
         let a = Array2::from_shape_fn((130, 7), |(i, j)| ((i * 7 + j) as f64).sin());
         let b = Array2::from_shape_fn((7, 5), |(i, j)| ((i * 5 + j) as f64).cos());

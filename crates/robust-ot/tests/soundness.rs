@@ -167,7 +167,10 @@ fn try_one(seed: u64, counts: &Counts) {
             let apart = (&moment - &found.moment).fold(0.0_f64, |top, x| top.max(x.abs()));
             let coordinates = source.points().iter().chain(target.points());
             let squares = coordinates.fold(0.0_f64, |top, x| top.max(x * x));
-            assert!(apart <= CLOSE * largest + f64::EPSILON * squares, "{what}: the plan's moment is off by {apart:e}");
+            assert!(
+                apart <= CLOSE * largest + f64::EPSILON * squares,
+                "{what}: the plan's moment is off by {apart:e}"
+            );
             if let Ok(worst) = set.worst_case(&found.moment) {
                 objectives.push((way, worst.value + entropy * powers(&plan)));
             }
