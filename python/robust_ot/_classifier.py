@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from robust_ot import _core
@@ -22,6 +23,10 @@ _KEYWORDS = (
     "loss",
     "mix_ce",
     "mix_ot",
+    "mix_base",
+    "asl_positive",
+    "asl_negative",
+    "asl_margin",
     "k",
     "rho",
     "lam",
@@ -42,6 +47,9 @@ _KEYWORDS = (
     "prior_temperature",
     "prior_free",
     "l2",
+    "hidden",
+    "dropout",
+    "input_dropout",
     "standardize",
     "row_length",
     "optimizer",
@@ -62,7 +70,7 @@ METRIC_ROWS = 50
 
 
 class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, unused-ignore]
-    r"""A linear model trained with robust optimal transport between its predictions and the true labels.
+    r"""A model, linear or with a hidden layer, trained with robust optimal transport between predictions and true labels.
 
     By default, held-out rows choose the loss, the scaling of the features, a prior by which near labels share weights, and
     the strength of L2; then the penalized loss of all rows is minimized to its optimum. With ``loss='mix'``, cross-entropy
@@ -73,9 +81,10 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
 
     Parameters
     ----------
-    loss : {'auto', 'ce', 'bce', 'square', 'mix', 'p', 'p-power', 'kl', 'ds', 'w2', 'features', 'srw', 'rkp'}
+    loss : {'auto', 'ce', 'bce', 'asl', 'square', 'mix', 'p', 'p-power', 'kl', 'ds', 'w2', 'features', 'srw', 'rkp'}
         The loss; ``auto`` chooses among ``ce``, ``bce`` and ``square`` on held-out rows, or is ``mix`` with ``adam`` and
-        ``sgd``. The name of a metric set trains with transport alone unless ``mix_ce`` is given.
+        ``sgd``. ``asl`` is the asymmetric loss, binary cross-entropy with a focus on labels that are hard, for rows with
+        several labels, in stochastic steps. The name of a metric set trains with transport alone unless ``mix_ce`` is given.
     label_vectors : array-like of shape (L, d), mapping, path, optional
         The geometry of the labels: one row per label in the order of ``classes_``, a mapping from name to vector, or a file
         of word vectors. One-hot vectors by default.
@@ -83,7 +92,12 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         What :meth:`fit` does about labels without a vector: refuse and list them, give them the zero vector, or leave them
         and the rows that have no other label out.
     mix_ce, mix_ot : float, optional
-        Weights of cross-entropy and of transport; by default 1 and 5 with ``mix``, 0 and 1 with the name of a metric set.
+        Weights of ``mix_base`` and of transport; by default 1 and 5 with ``mix``, 0 and 1 with the name of a metric set.
+    mix_base : {'ce', 'asl'}
+        What transport is mixed with; with ``asl``, probabilities are those of a sigmoid.
+    asl_positive, asl_negative, asl_margin : float, optional
+        Parameters of ``asl``: the power of 1 − p for true labels, the power of p − margin for others, and the probability up
+        to which a label that is not true costs nothing; by default 0, 4 and 0.05.
     k, rho, lam, prior
         Parameters of the metric set, as for :func:`robust_ot.distance`; a prior may also be a path.
     groups : int or 'auto'
@@ -106,13 +120,20 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Fraction of the target mass that is spread evenly over all labels.
     label_prior : {'auto', 'none', 'names', 'rows', 'both'}
         What defines which labels share weights: ``label_vectors``, the mean training rows of the labels, or the mean of
-        both kernels; ``auto`` chooses on held-out rows. With ``lbfgs`` only.
+        both kernels; ``auto`` chooses on held-out rows. With ``lbfgs``, or for the last layer with ``hidden``, where ``auto``
+        is ``names`` if there are label vectors.
     prior_temperature, prior_free : float, optional
         τ and η of the kernel (exp(-C/τ) + η I) / (1 + η) between labels, the covariance of the prior; chosen on held-out
-        rows by default.
+        rows by default, 0.5 and 1 with ``hidden``.
     l2 : float or 'auto'
         λ of the penalty λ/2 tr(W K⁻¹ Wᵀ), added to the summed losses of all rows; ``auto`` chooses on held-out rows. With
         ``lbfgs`` only.
+    hidden : int, optional
+        Number of units of a hidden layer ReLU(X V + c); None for a linear model. It is trained in steps, by ``adamw`` unless
+        ``optimizer`` is given, and the label prior applies to the weights of the labels, with the strength ``weight_decay``.
+        :meth:`partial_fit`, :meth:`extend`, Ray datasets and GPUs take linear models alone.
+    dropout, input_dropout : float, optional
+        Fractions of the hidden units and of the features that a step leaves out; 0.5 and 0.2 by default.
     standardize : bool or 'auto'
         Scale features to mean 0 and variance 1, as part of the model; sparse features are scaled but not centered. ``auto``
         decides on held-out rows with ``lbfgs``, and is False with ``adam`` and ``sgd``.
@@ -120,13 +141,14 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Scale every row to this length, as part of the model, after ``standardize``; rows of zeros stay as they are. ``auto``
         chooses between 1 and None on held-out rows with ``lbfgs``, and is None with ``adam`` and ``sgd``. With ``sgd`` the
         step size is proportional to the row length, so choose it together with ``lr``.
-    optimizer : {'auto', 'lbfgs', 'adam', 'sgd'}
-        ``lbfgs`` minimizes over all rows at once; ``adam`` and ``sgd`` take steps over batches. ``auto`` is ``lbfgs`` for
-        ``ce``, ``bce`` and ``square``, and ``adam`` for losses with transport or if a parameter of its steps is given.
+    optimizer : {'auto', 'lbfgs', 'adam', 'adamw', 'sgd'}
+        ``lbfgs`` minimizes over all rows at once; ``adam``, ``adamw`` (with decoupled weight decay) and ``sgd`` take steps over
+        batches. ``auto`` is ``adamw`` with ``hidden``, else ``lbfgs`` for ``ce``, ``bce`` and ``square``, and ``adam`` for
+        ``asl`` and losses with transport or if a parameter of its steps is given.
     momentum : float, optional
         Momentum of ``sgd``.
     lr : float, optional
-        Learning rate; 0.001 with ``adam``, 0.1 with ``sgd``.
+        Learning rate; 0.001 with ``adam`` and ``adamw``, 0.1 with ``sgd``.
     schedule : {'constant', 'linear', 'cosine'}
         How the learning rate decays.
     batch : int, optional
@@ -135,7 +157,8 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Maximum number of passes over the data; by default 200 if rows are held out or there are fewer than 200 rows, and 30
         otherwise.
     weight_decay : float, optional
-        λ in λ‖W‖², added once per batch; 0 by default. With ``adam`` and ``sgd`` only.
+        λ in λ‖W‖², added once per batch, 0 by default; with ``adamw``, weights lose the part lr · λ per step, and the default
+        with ``hidden`` is 0.01. Not with ``lbfgs``.
     bias : bool
         Whether to learn a bias for every label.
     validation : float, optional
@@ -149,6 +172,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         fails. :meth:`partial_fit` and predictions run on the CPU.
     precision : {'f32', 'tf32'}
         Precision of matrix products on a GPU; ``tf32`` is faster, rounds factors to 11 bits, and reports the effect.
+    class_weight : mapping, 'balanced' or None
+        Weights of the rows of each class, for rows with one class each; ``balanced`` is the number of rows over the number of
+        classes and of rows of the class. They multiply ``sample_weight``.
     random_state : int, RandomState or None
         Seed of the order of rows, of the held-out rows and of random groups. The same seed gives the same model, bit for
         bit, for any number of threads.
@@ -163,7 +189,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     classes_ : ndarray of shape (L,)
         The classes, or the columns of y if it is a 0/1 matrix.
     coef_ : ndarray of shape (L, d)
-        Weights, for features after ``standardize`` and ``row_length``.
+        Weights, for features after ``standardize`` and ``row_length``; with ``hidden``, of shape (L, hidden), for its units.
     intercept_ : ndarray of shape (L,)
         Biases.
     n_iter_ : int
@@ -202,6 +228,10 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         missing: str = "error",
         mix_ce: float | None = None,
         mix_ot: float | None = None,
+        mix_base: str = "ce",
+        asl_positive: float | None = None,
+        asl_negative: float | None = None,
+        asl_margin: float | None = None,
         k: int = 1,
         rho: float = 2.0,
         lam: float = 1.0,
@@ -223,6 +253,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         prior_temperature: float | None = None,
         prior_free: float | None = None,
         l2: float | str = "auto",
+        hidden: int | None = None,
+        dropout: float | None = None,
+        input_dropout: float | None = None,
         standardize: bool | str = "auto",
         row_length: float | str | None = "auto",
         optimizer: str = "auto",
@@ -237,6 +270,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         patience: int | None = None,
         device: str = "auto",
         precision: str = "f32",
+        class_weight: Mapping[Any, float] | str | None = None,
         random_state: int | np.random.RandomState | None = 0,
         verbose: bool = False,
     ) -> None:
@@ -245,6 +279,10 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.missing = missing
         self.mix_ce = mix_ce
         self.mix_ot = mix_ot
+        self.mix_base = mix_base
+        self.asl_positive = asl_positive
+        self.asl_negative = asl_negative
+        self.asl_margin = asl_margin
         self.k = k
         self.rho = rho
         self.lam = lam
@@ -266,6 +304,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.prior_temperature = prior_temperature
         self.prior_free = prior_free
         self.l2 = l2
+        self.hidden = hidden
+        self.dropout = dropout
+        self.input_dropout = input_dropout
         self.standardize = standardize
         self.row_length = row_length
         self.optimizer = optimizer
@@ -280,6 +321,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.patience = patience
         self.device = device
         self.precision = precision
+        self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
 
@@ -292,7 +334,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         tags.classifier_tags.multi_label = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> RobustOTClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> RobustOTClassifier:
         """Train on rows X with labels y.
 
         Parameters
@@ -302,6 +344,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         y : array-like of shape (n,), or 0/1 matrix of shape (n, L)
             One class per row, or every label of each row. With a Ray dataset, the name of the label column, or the names of
             the columns of a 0/1 matrix.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows' losses: a weight of 2 counts a row twice, and one of 0 leaves it out of the losses. Scores of
+            held-out rows and the scaling of features do not use weights. Not with Ray datasets or on GPUs.
 
         Returns
         -------
@@ -311,11 +356,18 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         if type(X).__module__.startswith("ray.data"):
             from robust_ot import distributed
 
+            if sample_weight is not None:
+                raise ValueError("sample_weight must be None with a Ray dataset, but is given")
+            self._refuse_class_weight("with a Ray dataset")
             return distributed.fit(self, X, y, progress=self.verbose)
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32))
         vectors, labels = complete(self.label_vectors, Labels.learn(y, names), self.missing)
-        X, targets = with_labels(X, labels.targets(y))
+        targets = labels.targets(y)
+        weights = self._weights(sample_weight, y, labels.several)
+        if weights is not None:
+            weights = weights[np.diff(targets[0]) > 0]
+        X, targets = with_labels(X, targets)
         model, history, notes = _core.fit(
             _rows(X),
             targets,
@@ -325,6 +377,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
             self._on_epoch(),
             self._on_candidate(),
             labels.kind,
+            weights,
         )
         for note in notes:
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -356,6 +409,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         """
         first = not hasattr(self, "_model")
         X = X if first else self._ordered(X)
+        self._refuse_class_weight("where rows arrive in parts")
         names = getattr(y, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32), reset=first)
         if first and classes is None and getattr(y, "ndim", 1) == 1:
@@ -557,7 +611,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         estimator = cls(label_vectors=model.label_vectors, **model.keywords())
         labels = Labels.named(model.label_names, about["label_kind"], about["threshold"] is not None)
         estimator._take(labels, model, [], None)
-        estimator.n_features_in_ = model.weights.shape[0]
+        estimator.n_features_in_ = model.features
         if model.feature_names is not None:
             estimator.feature_names_in_ = np.array(model.feature_names, dtype=object)
         estimator.n_iter_ = about["epochs"]
@@ -569,6 +623,25 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         if learner is not None:
             state["_learner_state"] = learner.state()
         return state
+
+    def _weights(self, sample_weight: ArrayLike | None, y: NDArray[Any], several: bool) -> NDArray[np.float32] | None:
+        """Combine the weights of rows and of classes; None if all rows count alike."""
+        given = self.class_weight
+        if not (given is None or given == "balanced" or isinstance(given, Mapping)):
+            raise ValueError(f"class_weight must be None, 'balanced' or weights by class, but is {given!r}")
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if weights is not None and weights.shape != (len(y),):
+            raise ValueError(f"sample_weight must have one number per row, {len(y)}, but has shape {weights.shape}")
+        if given is not None:
+            if several:
+                raise ValueError(f"class_weight must be None for rows with several labels, but is {given!r}")
+            of_class = compute_sample_weight(given, y)
+            weights = of_class if weights is None else weights * of_class
+        return None if weights is None else weights.astype(np.float32)
+
+    def _refuse_class_weight(self, where: str) -> None:
+        if self.class_weight is not None:
+            raise ValueError(f"class_weight must be None {where}, but is {self.class_weight!r}")
 
     # Interface to the core.
 

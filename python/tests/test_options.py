@@ -44,12 +44,13 @@ def test_the_classifier_has_the_options_of_the_command():
     sklearn = pytest.importorskip("sklearn")
     assert sklearn
     named = set(inspect.signature(robust_ot.RobustOTClassifier).parameters)
-    #: Rows and labels are the arguments of fit; files, samples, checkpoints and reports are the command's.
+    #: Rows, labels and weights are the arguments of fit; files, samples, checkpoints and reports are the command's.
     data = {"train_x", "train_y", "test_x", "test_y", "mnist", "xmc", "label_names", "empty", "top_labels"}
+    data |= {"sample_weights"}
     samples = {"per_class", "validation_per_class", "test_per_class"}
     output = {"out", "run", "checkpoint", "resume", "json", "help", "version", "threads"}
     #: The protocol of the paper, its initial weights and sums over a batch.
     paper = {"protocol", "init", "reduction", "group_seed"}
     only_command = options("train") - named
     assert only_command == data | samples | output | paper | {"seed"}
-    assert named - options("train") == {"random_state", "verbose"}
+    assert named - options("train") == {"class_weight", "random_state", "verbose"}

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use robust_ot::loss::{LossSettings, Targets};
 use robust_ot::{Error, MetricSet, Result};
-use robust_ot_learn::{FitRun, Fitted, Trainer};
+use robust_ot_learn::{FitRun, Fitted, Optimizer, Trainer};
 
 use crate::blas::Precision;
 use crate::choice::{DeviceChoice, Work};
@@ -53,20 +53,35 @@ impl FitDevice {
         precision: Precision,
         cache: Option<&Path>,
     ) -> Result<Self> {
-        let unfit = run.objective().transport().and_then(|(_, robust)| {
-            let LossSettings { set, frank_wolfe, .. } = robust.settings();
-            match set {
-                MetricSet::Srw { .. } | MetricSet::Rkp { .. } => {
-                    let rule =
-                        format!("cpu or auto for the loss {}, which only the CPU computes", set.name());
-                    Some(Error::parameter("device", rule, choice))
+        let weighted = run.train().weights().map(|_| {
+            Error::parameter("device", "cpu or auto with weights of rows, which only the CPU takes", choice)
+        });
+        let hidden = run.settings().hidden.map(|_| {
+            Error::parameter("device", "cpu or auto with a hidden layer, which only the CPU trains", choice)
+        });
+        let decoupled = (run.settings().optimizer == Optimizer::AdamW).then(|| {
+            Error::parameter("device", "cpu or auto with the optimizer adamw, which only the CPU has", choice)
+        });
+        let asymmetric = run.objective().asymmetric_base().map(|_| {
+            let rule = "cpu or auto for the asymmetric loss, which only the CPU computes";
+            Error::parameter("device", rule, choice)
+        });
+        let unfit = weighted.or(hidden).or(decoupled).or(asymmetric).or_else(|| {
+            run.objective().transport().and_then(|(_, robust)| {
+                let LossSettings { set, frank_wolfe, .. } = robust.settings();
+                match set {
+                    MetricSet::Srw { .. } | MetricSet::Rkp { .. } => {
+                        let rule =
+                            format!("cpu or auto for the loss {}, which only the CPU computes", set.name());
+                        Some(Error::parameter("device", rule, choice))
+                    }
+                    _ if *frank_wolfe > 1 && several(run.train().targets()) => {
+                        let rule = format!("1 with the device {choice} where rows have several labels");
+                        Some(Error::parameter("frank_wolfe", rule, frank_wolfe))
+                    }
+                    _ => None,
                 }
-                _ if *frank_wolfe > 1 && several(run.train().targets()) => {
-                    let rule = format!("1 with the device {choice} where rows have several labels");
-                    Some(Error::parameter("frank_wolfe", rule, frank_wolfe))
-                }
-                _ => None,
-            }
+            })
         });
         let (rows, columns) = (run.train().rows(), run.train().features().columns());
         let work = Work::of_products(rows, columns, run.objective().labels(), run.settings().epochs);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaFunction, CudaGraph, CudaSlice};
 use ndarray::Array2;
-use robust_ot::Result;
+use robust_ot::{Error, Result};
 use robust_ot_learn::data::Features;
 use robust_ot_learn::{Dataset, Engine, EpochWork, Objective, Optimizer, Output, Parameters, TrainSettings};
 
@@ -124,6 +124,14 @@ impl<'a> Training<'a> {
         precision: Precision,
         resident: Option<bool>,
     ) -> Result<Self> {
+        if objective.asymmetric_base().is_some() {
+            let rule = "computed on the CPU: the GPU has no kernel for it";
+            return Err(Error::parameter("objective", rule, "the asymmetric loss"));
+        }
+        if settings.hidden.is_some() || settings.optimizer == Optimizer::AdamW {
+            let rule = "a linear model and the optimizer adam or sgd on a GPU";
+            return Err(Error::parameter("settings", rule, "a hidden layer or the optimizer adamw"));
+        }
         let _turn = device.turn();
         let device = &device.fork()?;
         let (features, labels) = (train.features().columns(), objective.labels());
@@ -252,7 +260,7 @@ impl<'a> Training<'a> {
         let (kind, momentum) = match settings.optimizer {
             Optimizer::Sgd { momentum: 0.0 } => (0_i32, 0.0),
             Optimizer::Sgd { momentum } => (1, momentum as f32),
-            Optimizer::Adam => (2, 0.0),
+            Optimizer::Adam | Optimizer::AdamW => (2, 0.0),
         };
         let rates = address(device, &workspace.rates);
         let fours = (features * labels).div_ceil(4);

@@ -41,7 +41,7 @@ pub(crate) struct Buffers {
 pub(crate) fn rates_of(step: &Step) -> Rates {
     match step.optimizer {
         Optimizer::Sgd { .. } => Rates { rate: step.rate as f32, square: 0.0 },
-        Optimizer::Adam => {
+        Optimizer::Adam | Optimizer::AdamW => {
             let (rate, square) = step.corrected();
             Rates { rate, square }
         }

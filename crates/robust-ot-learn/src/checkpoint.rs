@@ -9,20 +9,28 @@ use crate::file_header::{Integrity, Kind};
 use crate::fingerprint::Fingerprint;
 use crate::optimizer::{Parameters, Schedule};
 use crate::settings::TrainSettings;
-use crate::state::{Progress, State};
+use crate::state::{Best, Layer, Progress, State};
 use crate::tensors::{self, Contents, Tensor};
 use crate::trainer::Trainer;
 
-/// The tensors of a state; those of a bias and of the best epoch may be missing.
-const TENSORS: [&str; 8] = [
+/// The tensors of a state; those of a bias, of a hidden layer and of the best epoch may be missing.
+const TENSORS: [&str; 16] = [
     "weights",
     "weights.first",
     "weights.second",
     "bias",
     "bias.first",
     "bias.second",
+    "hidden",
+    "hidden.first",
+    "hidden.second",
+    "hidden.bias",
+    "hidden.bias.first",
+    "hidden.bias.second",
     "best.weights",
     "best.bias",
+    "best.hidden",
+    "best.hidden.bias",
 ];
 
 /// The JSON document of a checkpoint.
@@ -144,19 +152,28 @@ fn check_numbers(numbers: &[f32], name: &str, file: &Contents) -> Result<()> {
 impl State {
     /// The learned parameters and the optimizer state.
     pub(super) fn tensors(&self) -> Vec<Tensor> {
-        let Self { weights, bias, best, .. } = self;
         let mut tensors = Vec::new();
         let mut put =
             |name: &str, numbers: &[f32]| tensors.push(Tensor::single(name, &[numbers.len()], numbers));
-        for (name, parameters) in [("weights", Some(weights)), ("bias", bias.as_ref())] {
+        let hidden = self.hidden.as_ref();
+        for (name, parameters) in [
+            ("weights", Some(&self.weights)),
+            ("bias", self.bias.as_ref()),
+            ("hidden", hidden.map(|layer| &layer.weights)),
+            ("hidden.bias", hidden.map(|layer| &layer.bias)),
+        ] {
             let Some(Parameters { values, first, second, .. }) = parameters else { continue };
             put(name, values);
             put(&format!("{name}.first"), first);
             put(&format!("{name}.second"), second);
         }
-        if let Some((weights, bias)) = best {
+        if let Some(Best { weights, bias, hidden }) = &self.best {
             put("best.weights", weights);
             put("best.bias", bias);
+            if let Some((weights, bias)) = hidden {
+                put("best.hidden", weights);
+                put("best.hidden.bias", bias);
+            }
         }
         tensors
     }
@@ -167,17 +184,29 @@ impl State {
             *numbers = file.single(name, &[numbers.len()])?;
             check_numbers(numbers, name, file)
         };
-        for (name, parameters) in [("weights", Some(&mut self.weights)), ("bias", self.bias.as_mut())] {
+        let (of_units, of_their_bias) = match &mut self.hidden {
+            Some(Layer { weights, bias }) => (Some(weights), Some(bias)),
+            None => (None, None),
+        };
+        for (name, parameters) in [
+            ("weights", Some(&mut self.weights)),
+            ("bias", self.bias.as_mut()),
+            ("hidden", of_units),
+            ("hidden.bias", of_their_bias),
+        ] {
             let Some(Parameters { values, first, second, .. }) = parameters else { continue };
             fill(name, values)?;
             fill(&format!("{name}.first"), first)?;
             fill(&format!("{name}.second"), second)?;
         }
         if with_best {
-            let mut best =
-                (self.weights.values.clone(), self.bias.as_ref().map_or(Vec::new(), |b| b.values.clone()));
-            fill("best.weights", &mut best.0)?;
-            fill("best.bias", &mut best.1)?;
+            let mut best = self.values();
+            fill("best.weights", &mut best.weights)?;
+            fill("best.bias", &mut best.bias)?;
+            if let Some((weights, bias)) = &mut best.hidden {
+                fill("best.hidden", weights)?;
+                fill("best.hidden.bias", bias)?;
+            }
             self.best = Some(best);
         }
         Ok(())

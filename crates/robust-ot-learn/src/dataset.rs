@@ -10,7 +10,7 @@ use robust_ot::{Error, Result};
 use crate::data::Features;
 use crate::preprocessing::Preprocessing;
 
-/// Features and true labels, row by row.
+/// Features and true labels, row by row, with weights of their losses if some rows count more than others.
 ///
 /// ```
 /// use ndarray::array;
@@ -28,6 +28,7 @@ use crate::preprocessing::Preprocessing;
 pub struct Dataset {
     features: Features,
     targets: Targets,
+    weights: Option<Vec<f32>>,
 }
 
 impl Dataset {
@@ -44,7 +45,64 @@ impl Dataset {
                 found: format!("{} and {} rows", features.rows(), targets.rows()),
             });
         }
-        Ok(Self { features, targets })
+        Ok(Self { features, targets, weights: None })
+    }
+
+    /// Gives the loss of every row a weight: a weight of 2 counts a row twice, and one of 0 leaves it out. Scores, thresholds and
+    /// the scaling of features do not use weights.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use robust_ot::loss::Targets;
+    /// use robust_ot_learn::Dataset;
+    /// use robust_ot_learn::data::Features;
+    ///
+    /// let data = Dataset::new(Features::Dense(array![[0.0], [1.0]]), Targets::new(2, [[0], [1]])?)?;
+    /// assert_eq!(data.with_weights(vec![1.0, 0.5])?.weights(), Some([1.0, 0.5].as_slice()));
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is not one weight per row, one is negative or not finite, or none is positive.
+    pub fn with_weights(self, weights: Vec<f32>) -> Result<Self> {
+        let rows = self.rows();
+        if weights.len() != rows {
+            let found = weights.len().to_string();
+            return Err(Error::Shape {
+                name: "the sample weights",
+                expected: format!("{rows}, one per row"),
+                found,
+            });
+        }
+        if let Some((row, odd)) = weights.iter().enumerate().find(|(_, w)| !(**w >= 0.0 && w.is_finite())) {
+            let found = format!("{odd} in row {}", row + 1);
+            return Err(Error::parameter("sample_weights", "finite and not negative", found));
+        }
+        if weights.iter().all(|w| *w == 0.0) {
+            return Err(Error::parameter("sample_weights", "positive in some row", "zero in all"));
+        }
+        Ok(Self { weights: Some(weights), ..self })
+    }
+
+    /// The weights of the rows, if they differ.
+    pub fn weights(&self) -> Option<&[f32]> {
+        self.weights.as_deref()
+    }
+
+    /// The sum of the weights: without weights, the number of rows.
+    pub fn total_weight(&self) -> f64 {
+        match &self.weights {
+            None => self.rows() as f64,
+            Some(weights) => weights.iter().map(|w| f64::from(*w)).sum(),
+        }
+    }
+
+    /// The weights of some rows, in a buffer.
+    pub(super) fn gather_weights<'a>(&self, rows: &[usize], buffer: &'a mut Vec<f32>) -> Option<&'a [f32]> {
+        let weights = self.weights.as_ref()?;
+        buffer.clear();
+        buffer.extend(rows.iter().map(|&row| weights[row]));
+        Some(buffer)
     }
 
     /// The features.
@@ -76,7 +134,8 @@ impl Dataset {
     /// When a row index is out of range.
     #[must_use]
     pub fn select(&self, rows: &[usize]) -> Self {
-        Self { features: self.features.select(rows), targets: self.targets.select(rows) }
+        let weights = self.weights.as_ref().map(|weights| rows.iter().map(|&row| weights[row]).collect());
+        Self { features: self.features.select(rows), targets: self.targets.select(rows), weights }
     }
 
     /// Splits the rows at random into a training part and a held-out part, each in the order of the data.
@@ -126,6 +185,14 @@ impl Dataset {
                 }
             }
             _ => return Err(differ()),
+        }
+        if self.weights.is_some() || other.weights.is_some() {
+            let own = self.targets.rows();
+            let weights = self.weights.get_or_insert_with(|| vec![1.0; own]);
+            match &other.weights {
+                Some(more) => weights.extend(more),
+                None => weights.resize(own + other.rows(), 1.0),
+            }
         }
         self.targets.append(&other.targets);
         Ok(())

@@ -1,6 +1,7 @@
 //! The header of this crate's safetensors files: kind, format version, checksum and a JSON document.
 //!
-//! Version 2 has a checksum over everything in the file. Version 1, without one, is still read.
+//! Version 3 is version 2 with a hidden layer, so that programs that know none refuse it; files without one are of version 2,
+//! with a checksum over everything in them. Version 1, without a checksum, is still read.
 
 use std::path::Path;
 
@@ -12,8 +13,12 @@ use crate::seal::{UNSEALED, is_sealed};
 
 /// The key of the header in the metadata of safetensors.
 pub(super) const KEY: &str = "robust-ot";
-/// The format version that is written.
+/// The format version of files without a hidden layer.
 const VERSION: u32 = 2;
+/// The format version of files with one.
+const WITH_HIDDEN: u32 = 3;
+/// The tensor that only files with a hidden layer have.
+pub(super) const HIDDEN: &str = "hidden";
 /// The format version without a checksum.
 const UNCHECKED: u32 = 1;
 
@@ -90,9 +95,14 @@ pub(super) struct Header {
 }
 
 /// The header of a new file, not sealed yet.
-pub(super) fn new_header(kind: Kind, document: serde_json::Value) -> serde_json::Result<String> {
+pub(super) fn new_header(
+    kind: Kind,
+    document: serde_json::Value,
+    has_hidden: bool,
+) -> serde_json::Result<String> {
     let checksum = Some(UNSEALED.to_owned());
-    serde_json::to_string(&Header { checksum, kind, version: VERSION, document })
+    let version = if has_hidden { WITH_HIDDEN } else { VERSION };
+    serde_json::to_string(&Header { checksum, kind, version, document })
 }
 
 /// The kind of a file, if its bytes agree with its checksum.
@@ -108,9 +118,16 @@ pub(super) fn checked_header(place: &Path, wanted: &str, bytes: &[u8]) -> Result
     let text = text.ok_or_else(|| refuse("is a safetensors file without robust-ot metadata".into()))?;
     let invalid = |error: serde_json::Error| refuse(format!("its header is invalid ({error})"));
     let AnyHeader { version } = serde_json::from_str(text).map_err(invalid)?;
-    if !(UNCHECKED..=VERSION).contains(&version) {
+    if !(UNCHECKED..=WITH_HIDDEN).contains(&version) {
         return Err(refuse(format!(
-            "is of format version {version}, and this program reads versions {UNCHECKED} and {VERSION}"
+            "is of format version {version}, and this program reads versions {UNCHECKED} to {WITH_HIDDEN}"
+        )));
+    }
+    let has_hidden = metadata.info(HIDDEN).is_some();
+    if has_hidden != (version == WITH_HIDDEN) {
+        let (has, found) = if has_hidden { ("no", "one") } else { ("a", "none") };
+        return Err(refuse(format!(
+            "is of format version {version}, which has {has} hidden layer, and has {found}"
         )));
     }
     let header: Header = serde_json::from_str(text).map_err(invalid)?;

@@ -27,6 +27,7 @@ impl Fingerprint {
 
     pub(super) fn add_dataset(&mut self, data: &Dataset) {
         let targets = data.targets();
+        data.weights().iter().for_each(|weights| self.add_numbers(*weights));
         for size in [data.rows(), data.features().columns(), targets.labels()] {
             self.add(size as u64);
         }

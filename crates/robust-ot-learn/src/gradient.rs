@@ -84,7 +84,7 @@ impl Learner {
     /// When the rows differ in features or labels, or training diverges.
     pub fn gradient(&self, rows: &Dataset) -> Result<Gradient> {
         self.check(rows)?;
-        let mut slopes = Slopes::workspace(rows);
+        let mut slopes = Slopes::workspace(rows, &self.settings);
         let all: Vec<usize> = (0..rows.rows()).collect();
         let place = (self.history().len() + 1, self.state.progress.steps as usize + 1);
         let loss = slopes.find((rows, &all), &self.objective, &self.state, place)?;

@@ -57,11 +57,15 @@ impl Learner {
     /// Creates a learner with initial weights.
     ///
     /// # Errors
-    /// When a setting is outside its range, or the schedule is not constant: streaming data has no last step.
+    /// When a setting is outside its range, the schedule is not constant, because streaming data has no last step, or there is a
+    /// hidden layer, which is trained on all rows.
     pub fn new(features: usize, objective: Objective, settings: TrainSettings) -> Result<Self> {
         settings.check()?;
         if settings.schedule != Schedule::Constant {
             return Err(Error::parameter("schedule", "constant for streaming data", settings.schedule));
+        }
+        if let Some(hidden) = settings.hidden {
+            return Err(Error::parameter("hidden", "absent where rows arrive in parts", hidden.units));
         }
         let state = State::new(features, objective.labels(), &settings);
         Ok(Self { features, objective, settings, state })
@@ -72,11 +76,16 @@ impl Learner {
     /// If the model scales rows to a length, rows passed to [`Learner::learn`] must already have it.
     ///
     /// # Errors
-    /// When the model differs in features, labels or bias, or standardizes features.
+    /// When the model differs in features, labels or bias, standardizes features, or has a hidden layer.
     pub fn start_from(&mut self, model: &Model) -> Result<()> {
         if model.preprocessing.standardization.is_some() {
             let rule = "without standardization, which needs all rows at once";
             return Err(Error::Shape { name: "the model", expected: rule.into(), found: "with it".into() });
+        }
+        if let Some(layer) = model.hidden() {
+            let found = format!("with one of {} units", layer.bias.len());
+            let expected = "without a hidden layer".into();
+            return Err(Error::Shape { name: "the model", expected, found });
         }
         let (wanted, found) = ((self.features, self.objective.labels()), model.weights().dim());
         if wanted != found || self.settings.bias != model.bias().is_some() {

@@ -1,4 +1,5 @@
-//! Learning with robust losses: a linear model, $h = \mathrm{softmax}(X W + b)$, for single-label and multi-label data.
+//! Learning with robust losses: a linear model, $h = \mathrm{softmax}(X W + b)$, for single-label and multi-label data, with a
+//! hidden layer if one is wanted.
 //!
 //! A [`Dataset`] holds rows and labels, an [`Objective`] is what training minimizes, [`TrainSettings`] configure it, a
 //! [`Trainer`] is the run, and a [`Model`] is its result. The same seed gives the same weights, bit for bit, for any
@@ -27,11 +28,13 @@
 //! # Ok::<(), robust_ot::Error>(())
 //! ```
 
+mod asymmetric;
 mod checkpoint;
 pub mod compare;
 pub mod data;
 mod dataset;
 mod decision;
+mod dropout;
 mod engine;
 mod explanation;
 mod extension;
@@ -41,6 +44,9 @@ mod fingerprint;
 mod fit;
 mod full_batch;
 mod gradient;
+mod hidden_batch;
+mod hidden_layer;
+mod hidden_settings;
 mod label_groups;
 mod label_kernel;
 mod label_means;
@@ -72,6 +78,7 @@ mod threshold;
 mod trainer;
 mod verify;
 
+pub use self::asymmetric::Asymmetric;
 pub use self::dataset::{Dataset, sample_per_class};
 pub use self::decision::{LabelLaw, least_cost_labels};
 pub use self::engine::{Engine, EpochWork};
@@ -79,10 +86,13 @@ pub use self::explanation::{Explanation, Flow, Naming, PairShare};
 pub use self::extension::Extension;
 pub use self::file_header::{Integrity, Kind};
 pub use self::fit::{
-    Columns, FitEvent, FitRun, FitSettings, Fitted, FullFit, Geometry, LossChoice, LossName, Method,
-    Preparation, PriorChoice, Protocol, Samples, StreamingFit, TargetChoice, TrainingChoice, zero_rows_note,
+    Columns, FitEvent, FitRun, FitSettings, Fitted, FullFit, Geometry, HiddenChoice, LossChoice, LossName,
+    Method, MixBase, Preparation, PriorChoice, Protocol, Samples, StreamingFit, TargetChoice, TrainingChoice,
+    zero_rows_note,
 };
 pub use self::gradient::Gradient;
+pub use self::hidden_layer::HiddenLayer;
+pub use self::hidden_settings::HiddenSettings;
 pub use self::label_groups::{LabelGroup, label_groups};
 pub use self::label_kernel::{Prior, PriorGeometry};
 pub use self::label_means::label_means;

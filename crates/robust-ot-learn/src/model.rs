@@ -1,4 +1,4 @@
-//! A trained model: a linear map to logits, with its labels and a record of its training.
+//! A trained model: a map to logits, linear or with a hidden layer, with its labels and a record of its training.
 
 use std::collections::HashSet;
 
@@ -8,17 +8,18 @@ use robust_ot::loss::LossSettings;
 use robust_ot::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::asymmetric::Asymmetric;
 use crate::data::Features;
 use crate::extension::Extension;
+use crate::hidden_layer::{HiddenLayer, logits};
 use crate::label_kernel::Prior;
-use crate::linear;
 use crate::objective::Output;
 use crate::preprocessing::Preprocessing;
 use crate::scores::Scores;
 use crate::selection::{BlendPart, Calibration, Tried};
 use crate::settings::TrainSettings;
 
-/// h = softmax (or sigmoid) of X W + b.
+/// h = softmax (or sigmoid) of X W + b, or of H W + b with a [`HiddenLayer`].
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -36,7 +37,8 @@ use crate::settings::TrainSettings;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// W, features × labels.
+    pub(super) hidden: Option<HiddenLayer>,
+    /// W, features × labels, or units × labels.
     pub(super) weights: Array2<f32>,
     pub(super) bias: Option<Vec<f32>>,
     pub(super) output: Output,
@@ -64,7 +66,7 @@ pub struct About {
     /// The models that it sums, if it is a sum; `prior` and `l2` are then those of the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blend: Vec<BlendPart>,
-    /// α_ce, the weight of cross-entropy.
+    /// α, the weight of cross-entropy, or of the asymmetric loss in a mix.
     pub mix_ce: f64,
     /// α_ot, the weight of transport.
     pub mix_ot: f64,
@@ -76,6 +78,9 @@ pub struct About {
     pub target_geometry: String,
     /// The settings of the robust loss, if one was used.
     pub robust: Option<LossSettings>,
+    /// The parameters of the asymmetric loss, if it is the base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asymmetric: Option<Asymmetric>,
     /// The group of each feature of the label vectors.
     pub groups: Option<Vec<usize>>,
     /// β, if targets were transported.
@@ -86,7 +91,7 @@ pub struct About {
     pub target_metric: String,
     /// The fraction of the targets that is uniform.
     pub label_smoothing: f64,
-    /// The prior on the weights, for fits over all rows at once.
+    /// The prior on the weights of labels, for fits over all rows at once and for models with a hidden layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prior: Option<Prior>,
     /// λ of the prior.
@@ -158,6 +163,17 @@ impl Model {
         output: Output,
         label_names: Vec<String>,
     ) -> Result<Self> {
+        Self::with_hidden(None, weights, bias, output, label_names)
+    }
+
+    /// [`Model::new`] with a hidden layer.
+    pub(super) fn with_hidden(
+        hidden: Option<HiddenLayer>,
+        weights: Array2<f32>,
+        bias: Option<Vec<f32>>,
+        output: Output,
+        label_names: Vec<String>,
+    ) -> Result<Self> {
         let labels = weights.ncols();
         let shape = |name, found: usize| {
             let expected = format!("{labels}, one per label");
@@ -169,10 +185,14 @@ impl Model {
         if let Some(bias) = bias.as_ref().filter(|bias| bias.len() != labels) {
             return shape("the bias", bias.len());
         }
-        if let Some(((row, column), &value)) = weights.indexed_iter().find(|(_, w)| !w.is_finite()) {
-            return Err(Error::NotFinite { name: "weights", row, column, value: f64::from(value) });
+        let of_hidden = hidden.as_ref().map(|layer| &layer.weights);
+        for weights in [Some(&weights), of_hidden].into_iter().flatten() {
+            if let Some(((row, column), &value)) = weights.indexed_iter().find(|(_, w)| !w.is_finite()) {
+                return Err(Error::NotFinite { name: "weights", row, column, value: f64::from(value) });
+            }
         }
-        if let Some((column, &value)) = bias.iter().flatten().enumerate().find(|(_, b)| !b.is_finite()) {
+        let biases = bias.iter().flatten().chain(hidden.iter().flat_map(|layer| &layer.bias));
+        if let Some((column, &value)) = biases.enumerate().find(|(_, b)| !b.is_finite()) {
             return Err(Error::NotFinite { name: "biases", row: 0, column, value: f64::from(value) });
         }
         let mut known = HashSet::new();
@@ -185,6 +205,7 @@ impl Model {
         }
         let about = About::default();
         Ok(Self {
+            hidden,
             weights,
             bias,
             output,
@@ -199,7 +220,12 @@ impl Model {
 
     /// Number of features it takes.
     pub fn features(&self) -> usize {
-        self.weights.nrows()
+        self.hidden.as_ref().map_or(&self.weights, |layer| &layer.weights).nrows()
+    }
+
+    /// The hidden layer, if it has one.
+    pub fn hidden(&self) -> Option<&HiddenLayer> {
+        self.hidden.as_ref()
     }
 
     /// The names of its labels.
@@ -207,7 +233,7 @@ impl Model {
         &self.label_names
     }
 
-    /// W, features × labels.
+    /// W, features × labels; with a hidden layer, units × labels.
     pub fn weights(&self) -> ArrayView2<'_, f32> {
         self.weights.view()
     }
@@ -222,7 +248,7 @@ impl Model {
         self.output
     }
 
-    /// X W + b for every row, after [`Model::preprocessing`].
+    /// X W + b or H W + b for every row, after [`Model::preprocessing`].
     ///
     /// ```
     /// use ndarray::array;
@@ -250,7 +276,8 @@ impl Model {
         Ok(probabilities(&self.logits(features)?, self.output))
     }
 
-    /// [`Model::probabilities_of_preprocessed`] with X W + b computed by `logits`.
+    /// [`Model::probabilities_of_preprocessed`] with X W + b computed by `logits`, for the outputs of the hidden layer as X if
+    /// there is one.
     ///
     /// ```
     /// use ndarray::array;
@@ -271,7 +298,8 @@ impl Model {
         logits: impl FnOnce(&Features, ArrayView2<f32>, Option<&[f32]>) -> Result<Array2<f32>>,
     ) -> Result<Array2<f64>> {
         self.check_width(features)?;
-        let logits = logits(features, self.weights.view(), self.bias())?;
+        let outputs = self.hidden.as_ref().map(|layer| Features::Dense(layer.outputs(features)));
+        let logits = logits(outputs.as_ref().unwrap_or(features), self.weights.view(), self.bias())?;
         check_logits(&logits)?;
         Ok(probabilities(&logits, self.output))
     }
@@ -286,7 +314,8 @@ impl Model {
 
     fn logits_of_preprocessed(&self, features: &Features) -> Result<Array2<f32>> {
         self.check_width(features)?;
-        let logits = linear::logits(features, self.weights.view(), self.bias());
+        let hidden = self.hidden.as_ref().map(HiddenLayer::view);
+        let logits = logits(features, hidden, self.weights.view(), self.bias());
         check_logits(&logits)?;
         Ok(logits)
     }

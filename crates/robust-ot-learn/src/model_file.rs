@@ -6,7 +6,8 @@ use ndarray::Array2;
 use robust_ot::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::file_header::{Integrity, Kind};
+use crate::file_header::{HIDDEN, Integrity, Kind};
+use crate::hidden_layer::HiddenLayer;
 use crate::model::{About, Model};
 use crate::objective::Output;
 use crate::row_length::RowLength;
@@ -15,6 +16,9 @@ use crate::tensors::{self, Contents, Tensor};
 
 /// The place that errors name for a model that is not in a file.
 const IN_MEMORY: &str = "the model";
+
+/// The tensor of the biases of a hidden layer.
+const HIDDEN_BIAS: &str = "hidden.bias";
 
 /// The JSON document of a model file.
 #[derive(Serialize, Deserialize)]
@@ -57,9 +61,14 @@ impl Model {
     }
 
     fn parts(&self) -> (Document, Vec<Tensor>) {
-        let (features, labels) = self.weights.dim();
+        let (inputs, labels) = self.weights.dim();
+        let features = self.features();
         let mut tensors =
-            vec![Tensor::single("weights", &[features, labels], robust_ot::linalg::flat(&self.weights))];
+            vec![Tensor::single("weights", &[inputs, labels], robust_ot::linalg::flat(&self.weights))];
+        if let Some(HiddenLayer { weights, bias }) = &self.hidden {
+            tensors.push(Tensor::single(HIDDEN, &[features, inputs], robust_ot::linalg::flat(weights)));
+            tensors.push(Tensor::single(HIDDEN_BIAS, &[inputs], bias));
+        }
         if let Some(bias) = &self.bias {
             tensors.push(Tensor::single("bias", &[labels], bias));
         }
@@ -129,13 +138,20 @@ impl Model {
     fn from_parts((document, mut file): (Document, Contents)) -> Result<(Self, Integrity)> {
         let Document { output, label_names, feature_names, row_length, about } = document;
         let labels = label_names.len();
-        let features = file.shape("weights").and_then(|shape| shape.first()).copied().unwrap_or(0);
-        let weights = file.single("weights", &[features, labels])?;
-        let weights = Array2::from_shape_vec((features, labels), weights);
-        let weights = weights.map_err(|error| file.refuse(error.to_string()))?;
+        let inputs = file.shape("weights").and_then(|shape| shape.first()).copied().unwrap_or(0);
+        let weights = matrix(&mut file, "weights", (inputs, labels))?;
+        let hidden = hidden(&mut file, inputs)?;
+        let told = about.training.as_ref().map(|training| training.hidden.map(|hidden| hidden.units));
+        if let Some(units) = told.filter(|units| *units != hidden.as_ref().map(|layer| layer.bias.len())) {
+            let (told, found) = (units.unwrap_or(0), hidden.map_or(0, |layer| layer.bias.len()));
+            return Err(
+                file.refuse(format!("must have the {told} hidden units of its settings, but has {found}"))
+            );
+        }
+        let features = hidden.as_ref().map_or(inputs, |layer| layer.weights.nrows());
         let bias = optional(&mut file, "bias", labels)?;
-        let mut model =
-            Self::new(weights, bias, output, label_names).map_err(|error| file.refuse(error.to_string()))?;
+        let mut model = Self::with_hidden(hidden, weights, bias, output, label_names)
+            .map_err(|error| file.refuse(error.to_string()))?;
         model.name_features(feature_names).map_err(|error| file.refuse(error.to_string()))?;
         model.about = about;
         model.preprocessing.row_length = row_length;
@@ -156,6 +172,19 @@ impl Model {
 
 fn optional(file: &mut Contents, name: &str, length: usize) -> Result<Option<Vec<f32>>> {
     if file.shape(name).is_some() { file.single(name, &[length]).map(Some) } else { Ok(None) }
+}
+
+fn matrix(file: &mut Contents, name: &str, (rows, columns): (usize, usize)) -> Result<Array2<f32>> {
+    let numbers = file.single(name, &[rows, columns])?;
+    Array2::from_shape_vec((rows, columns), numbers).map_err(|error| file.refuse(error.to_string()))
+}
+
+/// The hidden layer, if the file has one, with these units.
+fn hidden(file: &mut Contents, units: usize) -> Result<Option<HiddenLayer>> {
+    let Some(shape) = file.shape(HIDDEN) else { return Ok(None) };
+    let features = shape.first().copied().unwrap_or(0);
+    let weights = matrix(file, HIDDEN, (features, units))?;
+    Ok(Some(HiddenLayer { weights, bias: file.single(HIDDEN_BIAS, &[units])? }))
 }
 
 /// Vectors of the labels, one per row.

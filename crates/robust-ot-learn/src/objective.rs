@@ -1,13 +1,15 @@
 //! The training objective: $\alpha_{ce}\,\mathrm{CE}(\mu, h) + \alpha_{ot}\,W(h, \hat y)$, where $h$ is the softmax of the
-//! logits; binary cross-entropy of each label separately; or half the squared error of the logits themselves.
+//! logits; binary cross-entropy or the asymmetric loss of each label separately; or half the squared error of the logits
+//! themselves. The asymmetric loss can take the place of cross-entropy in the sum.
 
 use ndarray::Array2;
 use rayon::prelude::*;
-use robust_ot::linalg::{flat_mut, row as row_of};
+use robust_ot::linalg::{flat, flat_mut, row as row_of};
 use robust_ot::loss::{LossWorkspace, RobustLoss, Targets};
 use robust_ot::{Error, Kernels, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::asymmetric::Asymmetric;
 use crate::fingerprint::Fingerprint;
 use crate::soft_targets::SoftTargets;
 
@@ -62,15 +64,17 @@ impl Output {
 pub struct Objective {
     labels: usize,
     base: Base,
-    /// α_ce, the weight of cross-entropy.
+    /// α, the weight of the base in a sum with transport.
     cross_entropy: f32,
     /// α_ot, and W.
     transport: Option<(f32, RobustLoss<f32>)>,
     soft: SoftTargets,
+    /// R = K^½ of the prior on the output weights, W = A R, of a model with a hidden layer.
+    label_root: Option<Array2<f32>>,
 }
 
 /// The loss of a row's logits z with targets t.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Base {
     /// Functions of the softmax.
     Softmax,
@@ -78,12 +82,16 @@ enum Base {
     Binary,
     /// ½ Σ (z − t)².
     Square,
+    /// Binary cross-entropy with a focus and a margin.
+    Asymmetric(Asymmetric),
 }
 
 /// Buffers reused from batch to batch.
 #[derive(Debug, Default)]
 pub(super) struct ObjectiveWorkspace {
     log_predictions: Array2<f32>,
+    /// The gradient of a base of separate labels, in a sum with transport.
+    of_base: Array2<f32>,
     robust: LossWorkspace<f32>,
     losses: Vec<f64>,
 }
@@ -92,7 +100,7 @@ impl Objective {
     /// Cross-entropy with a softmax.
     pub fn cross_entropy(labels: usize) -> Self {
         let soft = SoftTargets::hard();
-        Self { labels, base: Base::Softmax, cross_entropy: 1.0, transport: None, soft }
+        Self { labels, base: Base::Softmax, cross_entropy: 1.0, transport: None, soft, label_root: None }
     }
 
     /// Binary cross-entropy, summed over labels, with a sigmoid.
@@ -128,11 +136,45 @@ impl Objective {
         Ok(Self { cross_entropy: cross_entropy as f32, transport: Some((transport as f32, robust)), ..base })
     }
 
+    /// The asymmetric loss, summed over labels, with a sigmoid.
+    ///
+    /// ```
+    /// use robust_ot_learn::{Asymmetric, Objective, Output};
+    /// assert_eq!(Objective::asymmetric(3, Asymmetric::default())?.output(), Output::Sigmoid);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a parameter is out of range.
+    pub fn asymmetric(labels: usize, loss: Asymmetric) -> Result<Self> {
+        Self::cross_entropy(labels).with_asymmetric(loss)
+    }
+
+    /// The asymmetric loss in place of cross-entropy: α · ASL + α_ot · W in a mix. Probabilities are then those of a sigmoid,
+    /// and W compares the softmax of the same logits with the true labels.
+    ///
+    /// # Errors
+    /// When a parameter is out of range.
+    pub fn with_asymmetric(self, loss: Asymmetric) -> Result<Self> {
+        loss.check()?;
+        Ok(Self { base: Base::Asymmetric(loss), ..self })
+    }
+
     /// Takes the cross-entropy against these targets instead of the true labels alone.
     #[must_use]
     pub fn with_targets(mut self, soft: SoftTargets) -> Self {
         self.soft = soft;
         self
+    }
+
+    /// Output weights W = A R of a model with a hidden layer: plain decay of A is then λ tr(W K⁻¹ Wᵀ) with K = R².
+    pub(super) fn with_label_root(self, label_root: Option<Array2<f32>>) -> Self {
+        Self { label_root, ..self }
+    }
+
+    /// R, if there is a prior.
+    pub(super) fn label_root(&self) -> Option<&Array2<f32>> {
+        self.label_root.as_ref()
     }
 
     /// Number of labels.
@@ -144,7 +186,7 @@ impl Objective {
     pub fn output(&self) -> Output {
         match self.base {
             Base::Softmax => Output::Softmax,
-            Base::Binary | Base::Square => Output::Sigmoid,
+            Base::Binary | Base::Square | Base::Asymmetric(_) => Output::Sigmoid,
         }
     }
 
@@ -153,7 +195,15 @@ impl Objective {
         self.base == Base::Square
     }
 
-    /// α_ce, the weight of cross-entropy.
+    /// The parameters of the asymmetric loss, if it is the base.
+    pub fn asymmetric_base(&self) -> Option<Asymmetric> {
+        match self.base {
+            Base::Asymmetric(loss) => Some(loss),
+            _ => None,
+        }
+    }
+
+    /// α_ce, the weight of cross-entropy or of what takes its place.
     pub fn cross_entropy_weight(&self) -> f32 {
         self.cross_entropy
     }
@@ -180,26 +230,45 @@ impl Objective {
             found.add_numbers(&robust.geometry().points);
         }
         table.iter().for_each(|table| found.add_numbers(table));
+        self.label_root.iter().for_each(|root| found.add_numbers(root));
         found
     }
 
-    /// Returns the summed losses of all rows and replaces the logits with its gradient.
+    /// Returns the summed losses of all rows, each times its weight, and replaces the logits with its gradient.
     pub(super) fn evaluate(
         &self,
         logits: &mut Array2<f32>,
         targets: &Targets,
+        weights: Option<&[f32]>,
         workspace: &mut ObjectiveWorkspace,
     ) -> Result<f64> {
+        self.evaluate_rows(logits, targets, workspace)?;
+        if let Some(weights) = weights {
+            let rows = flat_mut(logits).par_chunks_mut(self.labels).zip(&mut workspace.losses).zip(weights);
+            rows.for_each(|((slopes, loss), weight)| {
+                slopes.iter_mut().for_each(|slope| *slope *= weight);
+                *loss *= f64::from(*weight);
+            });
+        }
+        Ok(workspace.losses.iter().sum())
+    }
+
+    fn evaluate_rows(
+        &self,
+        logits: &mut Array2<f32>,
+        targets: &Targets,
+        workspace: &mut ObjectiveWorkspace,
+    ) -> Result<()> {
         workspace.losses.resize(targets.rows(), 0.0);
-        if self.base != Base::Softmax {
+        if self.base != Base::Softmax && self.transport.is_none() {
             self.separate_rows(logits, targets, &mut workspace.losses);
-            return Ok(workspace.losses.iter().sum());
+            return Ok(());
         }
-        if workspace.log_predictions.dim() == logits.dim() {
-            workspace.log_predictions.assign(logits);
-        } else {
-            workspace.log_predictions.clone_from(logits);
+        if self.base != Base::Softmax {
+            hold(&mut workspace.of_base, logits);
+            self.separate_rows(&mut workspace.of_base, targets, &mut workspace.losses);
         }
+        hold(&mut workspace.log_predictions, logits);
         let width = self.labels;
         flat_mut(&mut workspace.log_predictions)
             .par_chunks_mut(width)
@@ -214,8 +283,11 @@ impl Objective {
         if let Some((_, robust)) = &self.transport {
             robust.loss_gradient_in(workspace.log_predictions.view(), targets, &mut workspace.robust)?;
         }
-        self.softmax_rows(logits, targets, workspace);
-        Ok(workspace.losses.iter().sum())
+        match self.base {
+            Base::Softmax => self.softmax_rows(logits, targets, workspace),
+            _ => self.mixed_rows(logits, workspace),
+        }
+        Ok(())
     }
 
     /// Replaces h with α_ce (h − μ) + α_ot h ∘ (g − ⟨h, g⟩).
@@ -225,7 +297,7 @@ impl Objective {
         targets: &Targets,
         workspace: &mut ObjectiveWorkspace,
     ) {
-        let ObjectiveWorkspace { log_predictions, robust, losses } = workspace;
+        let ObjectiveWorkspace { log_predictions, robust, losses, .. } = workspace;
         let rows = flat_mut(predictions).par_chunks_mut(self.labels).zip(losses.par_iter_mut());
         let logs = flat_mut(log_predictions).par_chunks_mut(self.labels);
         rows.zip(logs).enumerate().for_each(|(row, ((h, loss), logs))| {
@@ -251,6 +323,25 @@ impl Objective {
         });
     }
 
+    /// Replaces h with α ∇base + α_ot h ∘ (g − ⟨h, g⟩), and adds the losses in these proportions.
+    fn mixed_rows(&self, predictions: &mut Array2<f32>, workspace: &mut ObjectiveWorkspace) {
+        let Some((transport, _)) = &self.transport else { return };
+        let ObjectiveWorkspace { of_base, robust, losses, .. } = workspace;
+        let (base, robust) = (self.cross_entropy, &*robust);
+        let rows = flat_mut(predictions).par_chunks_mut(self.labels).zip(losses.par_iter_mut());
+        rows.zip(flat(of_base).par_chunks(self.labels)).enumerate().for_each(
+            |(row, ((h, loss), of_base))| {
+                *loss = f64::from(base) * *loss + f64::from(*transport) * robust.losses()[row];
+                let gradient = robust.gradients().row(row);
+                let gradient = gradient.to_slice().expect("rows are contiguous");
+                let mean = f32::dot(h, gradient) as f32;
+                for ((h, g), of_base) in h.iter_mut().zip(gradient).zip(of_base) {
+                    *h = base * of_base + transport * *h * (g - mean);
+                }
+            },
+        );
+    }
+
     /// −Σ μ ln h.
     fn cross_entropy_of(&self, logs: &[f32], truth: &[usize]) -> f64 {
         let SoftTargets { moved, smoothing, table } = &self.soft;
@@ -270,7 +361,7 @@ impl Objective {
     }
 
     /// The losses of labels that do not share probability, with t = min(1, n_y μ): Σ ln(1 + e^z) − t z with the gradient
-    /// σ(z) − t, or ½ Σ (z − t)² with z − t.
+    /// σ(z) − t, ½ Σ (z − t)² with z − t, or the asymmetric loss.
     fn separate_rows(&self, logits: &mut Array2<f32>, targets: &Targets, losses: &mut [f64]) {
         let rows = flat_mut(logits).par_chunks_mut(self.labels).zip(losses.par_iter_mut()).enumerate();
         rows.for_each_init(
@@ -279,6 +370,7 @@ impl Objective {
                 self.write_target(targets.row(row), target);
                 *loss = match self.base {
                     Base::Square => square(logits, target),
+                    Base::Asymmetric(loss) => loss.row(logits, target, powers),
                     _ => binary(logits, target, powers),
                 };
             },
@@ -290,6 +382,15 @@ impl Objective {
         target.fill(0.0);
         self.soft.add_to(target, truth, truth.len() as f32);
         target.iter_mut().for_each(|t| *t = t.min(1.0));
+    }
+}
+
+/// Copies numbers into a buffer, which grows where it must.
+fn hold(buffer: &mut Array2<f32>, numbers: &Array2<f32>) {
+    if buffer.dim() == numbers.dim() {
+        buffer.assign(numbers);
+    } else {
+        buffer.clone_from(numbers);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Gradient descent with momentum, and Adam.
+//! Gradient descent with momentum, Adam, and AdamW.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,6 +31,9 @@ pub enum Optimizer {
     },
     /// Adam, with the usual decays 0.9 and 0.999.
     Adam,
+    /// Adam whose weight decay is no part of the gradient: w ← (1 − η λ) w before each step.
+    #[serde(rename = "adamw")]
+    AdamW,
 }
 
 /// How the learning rate decays.
@@ -92,7 +95,8 @@ impl FromStr for Optimizer {
         match name {
             "sgd" => Ok(Self::Sgd { momentum: 0.0 }),
             "adam" => Ok(Self::Adam),
-            other => Err(Error::parameter("optimizer", "sgd or adam", other)),
+            "adamw" => Ok(Self::AdamW),
+            other => Err(Error::parameter("optimizer", "sgd, adam or adamw", other)),
         }
     }
 }
@@ -103,6 +107,7 @@ impl fmt::Display for Optimizer {
             Self::Sgd { momentum } if *momentum > 0.0 => write!(f, "sgd (momentum {momentum})"),
             Self::Sgd { .. } => f.write_str("sgd"),
             Self::Adam => f.write_str("adam"),
+            Self::AdamW => f.write_str("adamw"),
         }
     }
 }
@@ -114,13 +119,18 @@ pub struct Step {
     pub optimizer: Optimizer,
     /// The learning rate η.
     pub rate: f64,
-    /// λ of λ‖W‖².
+    /// λ of λ‖W‖², or of the decay of [`Optimizer::AdamW`].
     pub decay: f64,
     /// The number of the step, counted from 1.
     pub number: u64,
 }
 
 impl Step {
+    /// The same step for parameters that do not decay.
+    pub(super) fn without_decay(self) -> Self {
+        Self { decay: 0.0, ..self }
+    }
+
     /// The η' and c with which Adam's η m̂ / (√v̂ + ε) is η' m / (√(c v) + ε) in this step.
     ///
     /// ```
@@ -151,7 +161,7 @@ impl Parameters {
     pub(super) fn new(values: Vec<f32>, optimizer: Optimizer) -> Self {
         let zeros = |wanted: bool| vec![0.0; if wanted { values.len() } else { 0 }];
         let first = zeros(optimizer != Optimizer::Sgd { momentum: 0.0 });
-        let second = zeros(optimizer == Optimizer::Adam);
+        let second = zeros(matches!(optimizer, Optimizer::Adam | Optimizer::AdamW));
         Self { gradient: vec![0.0; values.len()], values, first, second }
     }
 
@@ -172,12 +182,17 @@ impl Parameters {
                     roll(values, workspace, velocity, (rate, momentum as f32, decay));
                 });
             }
-            Optimizer::Adam => {
+            Optimizer::Adam | Optimizer::AdamW => {
+                // What is left of the weights, and what is added to the gradient.
+                let (kept, decay) = match step.optimizer {
+                    Optimizer::AdamW => ((1.0 - step.rate * step.decay) as f32, 0.0),
+                    _ => (1.0, decay),
+                };
                 let (rate, square) = step.corrected();
                 let moments = first.par_chunks_mut(block).zip(second.par_chunks_mut(block));
                 blocks.zip(moments).for_each(|((at, (values, workspace)), moments)| {
                     gradient(at, workspace);
-                    adapt(values, workspace, moments.0, moments.1, (rate, square, decay));
+                    adapt(values, workspace, moments.0, moments.1, (rate, square, decay, kept));
                 });
             }
         }
@@ -206,9 +221,9 @@ fn adapt(
     gradient: &[f32],
     mean: &mut [f32],
     squares: &mut [f32],
-    factors: (f32, f32, f32),
+    factors: (f32, f32, f32, f32),
 ) {
-    let (rate, square, decay) = factors;
+    let (rate, square, decay, kept) = factors;
     let (old, old_square) = (BETA.0 as f32, BETA.1 as f32);
     // Rounded once: 1 − 0.999 in single precision would be off by 1e-5.
     let (new, new_square) = ((1.0 - BETA.0) as f32, (1.0 - BETA.1) as f32);
@@ -216,7 +231,7 @@ fn adapt(
         let g = g + decay * *w;
         *m = old * *m + new * g;
         *v = old_square * *v + new_square * g * g;
-        *w -= rate * *m / ((square * *v).sqrt() + EPSILON);
+        *w = kept * *w - rate * *m / ((square * *v).sqrt() + EPSILON);
     }
 }
 
@@ -230,8 +245,8 @@ mod tests {
         let curvature = [1.0, 4.0, 0.25];
         let start = [1.0, -2.0, 3.0];
         let (rate, decay) = (0.1, 0.01);
-        for optimizer in [Optimizer::Sgd { momentum: 0.0 }, Optimizer::Sgd { momentum: 0.9 }, Optimizer::Adam]
-        {
+        let descents = [0.0, 0.9].map(|momentum| Optimizer::Sgd { momentum });
+        for optimizer in descents.into_iter().chain([Optimizer::Adam, Optimizer::AdamW]) {
             let mut found = Parameters::new(start.map(|x| x as f32).to_vec(), optimizer);
             let (mut w, mut m, mut v) = (start, [0.0; 3], [0.0; 3]);
             for number in 1..=20 {
@@ -242,13 +257,14 @@ mod tests {
                     }
                 });
                 for i in 0..3 {
-                    let g = curvature[i] * w[i] + 2.0 * decay * w[i];
+                    let decoupled = optimizer == Optimizer::AdamW;
+                    let g = curvature[i] * w[i] + if decoupled { 0.0 } else { 2.0 * decay * w[i] };
                     let step: f64 = match optimizer {
                         Optimizer::Sgd { momentum } => {
                             m[i] = momentum * m[i] + g;
                             m[i]
                         }
-                        Optimizer::Adam => {
+                        Optimizer::Adam | Optimizer::AdamW => {
                             m[i] = 0.9 * m[i] + 0.1 * g;
                             v[i] = 0.999 * v[i] + 0.001 * g * g;
                             let (mean, square) = (
@@ -258,6 +274,7 @@ mod tests {
                             mean / (square.sqrt() + 1e-8)
                         }
                     };
+                    w[i] *= if decoupled { 1.0 - rate * decay } else { 1.0 };
                     w[i] -= rate * step;
                 }
             }

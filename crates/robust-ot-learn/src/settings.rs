@@ -5,6 +5,7 @@ use std::str::FromStr;
 use robust_ot::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::hidden_settings::HiddenSettings;
 use crate::optimizer::{Optimizer, Schedule};
 
 /// How the losses of a batch are combined.
@@ -43,7 +44,7 @@ impl Reduction {
     }
 }
 
-/// Settings for training a linear model.
+/// Settings for training a model.
 ///
 /// | name | default | purpose | range |
 /// |---|---|---|---|
@@ -52,7 +53,8 @@ impl Reduction {
 /// | `schedule` | constant | how η decays | |
 /// | `batch` | 150 | rows per step | [1, ∞) |
 /// | `epochs` | 30 | passes over the data | [1, ∞) |
-/// | `weight_decay` | 0 | λ in λ‖W‖², added once per batch | [0, ∞) |
+/// | `weight_decay` | 0 | λ in λ‖W‖², added once per batch; with AdamW, weights lose the part η λ per step | [0, ∞) |
+/// | `hidden` | none | a hidden layer | |
 /// | `bias` | true | whether labels have a bias | |
 /// | `start` | 0 | the initial value of all weights | finite |
 /// | `reduction` | mean | how the losses of a batch are combined | |
@@ -75,8 +77,11 @@ pub struct TrainSettings {
     pub batch: usize,
     /// Passes over the data.
     pub epochs: usize,
-    /// λ in λ‖W‖².
+    /// λ in λ‖W‖², or of AdamW's decay.
     pub weight_decay: f64,
+    /// A hidden layer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<HiddenSettings>,
     /// Whether every label has a bias.
     pub bias: bool,
     /// The initial value of all weights.
@@ -98,6 +103,7 @@ impl Default for TrainSettings {
             batch: 150,
             epochs: 30,
             weight_decay: 0.0,
+            hidden: None,
             bias: true,
             start: 0.0,
             reduction: Reduction::Mean,
@@ -119,6 +125,7 @@ impl TrainSettings {
         if !(self.weight_decay >= 0.0 && self.weight_decay.is_finite()) {
             return Err(Error::parameter("weight_decay", "finite and not negative", self.weight_decay));
         }
+        self.hidden.as_ref().map_or(Ok(()), HiddenSettings::check)?;
         if let Optimizer::Sgd { momentum } = self.optimizer
             && !(0.0..1.0).contains(&momentum)
         {

@@ -1,7 +1,6 @@
 //! The safetensors files of this crate: named arrays and one JSON document that describes them.
 //!
-//! Files are written atomically and carry a checksum over everything in them. The layout has two versions: 1, without a
-//! checksum, is still read.
+//! Files are written atomically and carry a checksum over everything in them. Layouts without one are still read.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::data::{Room, read_bytes, write_atomic};
-use crate::file_header::{Integrity, KEY, Kind, checked_header, damaged, new_header, refusal};
+use crate::file_header::{HIDDEN, Integrity, KEY, Kind, checked_header, damaged, new_header, refusal};
 use crate::seal::seal;
 
 /// Bytes of memory that a byte of the header may take while it is parsed.
@@ -66,7 +65,8 @@ pub(super) fn to_bytes(
 ) -> Result<Vec<u8>> {
     let refuse = |message: String| Error::Format { place: place.display().to_string(), message };
     let document = serde_json::to_value(document).map_err(|error| refuse(error.to_string()))?;
-    let header = new_header(kind, document).map_err(|error| refuse(error.to_string()))?;
+    let has_hidden = tensors.iter().any(|tensor| tensor.name == HIDDEN);
+    let header = new_header(kind, document, has_hidden).map_err(|error| refuse(error.to_string()))?;
     let header = HashMap::from([(KEY.to_owned(), header)]);
     let bytes: Vec<(Dtype, Vec<u8>)> = tensors.iter().map(|tensor| bytes_of(&tensor.numbers)).collect();
     let views = tensors.iter().zip(&bytes).map(|(tensor, (dtype, bytes))| {

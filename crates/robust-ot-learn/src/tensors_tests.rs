@@ -55,8 +55,8 @@ fn other_files_are_refused_and_other_versions() {
     for cut in [0, 5, 40, bytes.len() - 1] {
         assert!(message(&bytes[..cut]).contains("cut short"), "{cut}");
     }
-    let newer = with_header(&bytes, |header| header.replace("\"version\":2", "\"version\":3,\"future\":0"));
-    assert!(message(&newer).contains("is of format version 3, and this program reads versions 1 and 2"));
+    let newer = with_header(&bytes, |header| header.replace("\"version\":2", "\"version\":4,\"future\":0"));
+    assert!(message(&newer).contains("is of format version 4, and this program reads versions 1 to 3"));
     let others = serialize([("w", TensorView::new(Dtype::F32, vec![1], &[0; 4]).unwrap())], None).unwrap();
     assert!(message(&others).contains("without robust-ot metadata"));
 }
@@ -96,6 +96,30 @@ fn version_1_is_read_and_told_apart() {
             with_header(&first_version(&bytes), |header| header.replace("\"version\":1", "\"version\":2")),
             "has no checksum, which format version 2 must have",
         ),
+    ] {
+        let message = read(&broken).unwrap_err().to_string();
+        assert!(message.contains(why), "{why}: {message}");
+    }
+}
+
+#[test]
+fn a_hidden_layer_makes_a_file_of_version_3_and_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("x.safetensors");
+    let read = |bytes: &[u8]| from_bytes::<Vec<i32>>(&place, Kind::Model, bytes);
+    let plain = sample(&place);
+    let deep = to_bytes(&place, Kind::Model, &vec![1], &[Tensor::single("hidden", &[1], &[2.0])]).unwrap();
+    let (_, mut found) = read(&deep).unwrap();
+    assert_eq!(found.single("hidden", &[1]).unwrap(), [2.0]);
+    assert_eq!(found.finish().unwrap(), Integrity::Checked);
+    let renamed = |bytes: &[u8], from: u32, to: u32| {
+        let version = |number| format!("\"version\":{number}");
+        with_header(bytes, |header| header.replace(&version(from), &version(to)))
+    };
+    for (broken, why) in [
+        (renamed(&deep, 3, 2), "is of format version 2, which has no hidden layer, and has one"),
+        (renamed(&deep, 3, 1), "is of format version 1, which has no hidden layer, and has one"),
+        (renamed(&plain, 2, 3), "is of format version 3, which has a hidden layer, and has none"),
     ] {
         let message = read(&broken).unwrap_err().to_string();
         assert!(message.contains(why), "{why}: {message}");

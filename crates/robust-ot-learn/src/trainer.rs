@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use ndarray::ArrayView2;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -12,14 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::dataset::Dataset;
 use crate::engine::{Engine, EpochWork};
-use crate::linear;
+use crate::hidden_layer::logits;
 use crate::model::{Model, probabilities};
 use crate::objective::Objective;
 use crate::optimizer::Step;
 use crate::score::rank;
-use crate::settings::TrainSettings;
+use crate::settings::{Reduction, TrainSettings};
 use crate::slopes::Slopes;
-use crate::state::State;
+use crate::state::{Layer, State, output_weights};
 
 /// The result of an epoch.
 ///
@@ -72,6 +71,8 @@ pub struct Trainer<'a> {
     pub(super) state: State,
     engine: Option<Box<dyn Engine + 'a>>,
     behind: bool,
+    /// The inverse of the mean weight of a row.
+    scale: f64,
     /// The rows, in the order of the epoch.
     order: Vec<usize>,
     slopes: Slopes,
@@ -119,16 +120,35 @@ impl<'a> Trainer<'a> {
         settings: TrainSettings,
         state: State,
     ) -> Self {
-        let slopes = Slopes::workspace(train);
+        let slopes = Slopes::workspace(train, &settings);
+        let scale = train.rows() as f64 / train.total_weight();
         let order = Vec::new();
-        Self { train, validation, objective, settings, state, engine: None, behind: false, order, slopes }
+        Self {
+            train,
+            validation,
+            objective,
+            settings,
+            state,
+            engine: None,
+            behind: false,
+            scale,
+            order,
+            slopes,
+        }
     }
 
     /// Runs all further steps on another device.
     ///
     /// # Errors
-    /// When the device fails.
+    /// When the model has a hidden layer, which only the CPU trains, or the device fails.
     pub fn with_engine(mut self, engine: Box<dyn Engine + 'a>) -> Result<Self> {
+        if let Some(hidden) = self.settings.hidden {
+            return Err(Error::parameter("hidden", "absent on devices other than the CPU", hidden.units));
+        }
+        if self.train.weights().is_some() {
+            let rule = "absent on devices other than the CPU";
+            return Err(Error::parameter("sample_weights", rule, "given"));
+        }
         self.engine = Some(engine);
         self.hand_over()?;
         Ok(self)
@@ -214,14 +234,18 @@ impl<'a> Trainer<'a> {
                 sum += self.batch(chosen, epoch, batch + 1)?;
                 progress(batch + 1, batches);
             }
-            let (least, _) = f32::extremes(&self.state.weights.values);
-            if !least.is_finite() {
-                return Err(Error::Diverged { what: "a weight", value: least, epoch, batch: batches });
+            let State { weights, hidden, .. } = &self.state;
+            for weights in [Some(weights), hidden.as_ref().map(|layer| &layer.weights)].into_iter().flatten()
+            {
+                let (least, _) = f32::extremes(&weights.values);
+                if !least.is_finite() {
+                    return Err(Error::Diverged { what: "a weight", value: least, epoch, batch: batches });
+                }
             }
         }
         let seconds = start.elapsed().as_secs_f64();
         let validation_auc = self.validate()?;
-        let found = Epoch { epoch, loss: sum / rows as f64, seconds, validation_auc };
+        let found = Epoch { epoch, loss: sum / self.train.total_weight(), seconds, validation_auc };
         self.state.progress.epochs.push(found.clone());
         Ok(Some(found))
     }
@@ -256,11 +280,13 @@ impl<'a> Trainer<'a> {
     /// Takes one step and returns the sum of the losses.
     fn batch(&mut self, chosen: std::ops::Range<usize>, epoch: usize, batch: usize) -> Result<f64> {
         let step = self.step(self.state.progress.steps + 1);
-        let Self { train, objective, settings, state, order, slopes, .. } = self;
+        let Self { train, objective, settings, state, scale, order, slopes, .. } = self;
         let chosen = &order[chosen];
         let loss = slopes.find((train, chosen), objective, state, (epoch, batch))?;
-        slopes.scale(settings.reduction.factor(chosen.len()) as f32);
-        slopes.descend(step, &mut state.weights, state.bias.as_mut());
+        // A mean does not depend on the scale of the weights.
+        let scale = if settings.reduction == Reduction::Mean { *scale } else { 1.0 };
+        slopes.scale((scale * settings.reduction.factor(chosen.len())) as f32);
+        slopes.descend(step, objective, state);
         state.progress.steps += 1;
         Ok(loss)
     }
@@ -271,10 +297,10 @@ impl<'a> Trainer<'a> {
         let logits = if let Some(engine) = &mut self.engine {
             engine.logits(validation.features())?
         } else {
-            let State { weights, bias, .. } = &self.state;
-            let shape = (self.train.features().columns(), self.objective.labels());
-            let view = ArrayView2::from_shape(shape, &weights.values).expect("a row for every feature");
-            linear::logits(validation.features(), view, bias.as_ref().map(|bias| bias.values.as_slice()))
+            let State { hidden, weights, bias, .. } = &self.state;
+            let weights = output_weights(&weights.values, self.objective);
+            let bias = bias.as_ref().map(|bias| bias.values.as_slice());
+            logits(validation.features(), hidden.as_ref().map(Layer::view), weights.view(), bias)
         };
         let progress = &self.state.progress;
         if let Some(odd) = logits.iter().find(|z| !z.is_finite()) {
@@ -290,10 +316,8 @@ impl<'a> Trainer<'a> {
         }
         if progress.best.is_none_or(|(_, best)| auc > best) {
             self.fetch()?;
-            let State { weights, bias, progress, best } = &mut self.state;
-            progress.best = Some((progress.epochs.len() + 1, auc));
-            let bias = bias.as_ref().map(|bias| bias.values.clone()).unwrap_or_default();
-            *best = Some((weights.values.clone(), bias));
+            self.state.progress.best = Some((self.state.progress.epochs.len() + 1, auc));
+            self.state.best = Some(self.state.values());
         }
         Ok(Some(auc))
     }

@@ -388,7 +388,7 @@ fn settings_of_the_other_method_are_refused() {
                 s.training.method = Some(Method::FullBatch);
                 s.training.epochs = Some(3);
             },
-            "epochs must go with the optimizer adam or sgd, but it is lbfgs",
+            "epochs must go with the optimizer adam, adamw or sgd, but it is lbfgs",
         ),
         (
             |s| {

@@ -60,6 +60,7 @@ fn keyword_of(field: &str) -> &str {
         "learning_rate" => "lr",
         "max_iterations" => "max_iter",
         "step_rule" => "solver",
+        "sample_weights" => "sample_weight",
         "sinkhorn" => "sinkhorn_iterations",
         "tol_gap_rel" => "tol",
         other => other,

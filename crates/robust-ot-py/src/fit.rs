@@ -80,7 +80,7 @@ impl From<Stopped> for PyErr {
 /// Fit a linear model.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python passes them one by one")]
-#[pyo3(signature = (x, truth, label_names, label_vectors, keywords, on_epoch, on_candidate, kind))]
+#[pyo3(signature = (x, truth, label_names, label_vectors, keywords, on_epoch, on_candidate, kind, weights=None))]
 pub fn fit<'py>(
     x: &Bound<'py, PyAny>,
     truth: Arrays<'py>,
@@ -90,9 +90,13 @@ pub fn fit<'py>(
     on_epoch: Option<Py<PyAny>>,
     on_candidate: Option<Py<PyAny>>,
     kind: (String, bool),
+    weights: Option<Vec<f32>>,
 ) -> PyResult<Found<'py>> {
     let (settings, device) = (fit_settings(keywords)?, fit_device(keywords)?);
-    let samples = samples(x, &truth, label_names, label_vectors)?;
+    let mut samples = samples(x, &truth, label_names, label_vectors)?;
+    if let Some(weights) = weights {
+        samples.train = samples.train.with_weights(weights).map_err(|error| from_library("", error))?;
+    }
     let (method, note) = settings.method_for(&samples.train);
     let fitted = run(x.py(), |interrupt| match method {
         Method::FullBatch => {

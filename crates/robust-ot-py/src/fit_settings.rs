@@ -10,8 +10,8 @@ use robust_ot::sets::{GroupingRule, MetricFamily, Prior};
 use robust_ot_cuda::{DeviceChoice, Precision};
 use robust_ot_learn::data::{read_groups, read_matrix};
 use robust_ot_learn::{
-    Columns, FitSettings, Geometry, LossChoice, Memory, Method, Preparation, PriorChoice, RowLength,
-    TargetChoice, TrainingChoice,
+    Columns, FitSettings, Geometry, HiddenChoice, LossChoice, Memory, Method, Preparation, PriorChoice,
+    RowLength, TargetChoice, TrainingChoice,
 };
 
 use crate::error::from_library;
@@ -80,6 +80,10 @@ impl<'py> Keywords<'_, 'py> {
             name: self.unless_auto("loss")?,
             mix_ce: self.number("mix_ce")?,
             mix_ot: self.number("mix_ot")?,
+            mix_base: self.named("mix_base")?.unwrap_or_default(),
+            asl_positive: self.number("asl_positive")?,
+            asl_negative: self.number("asl_negative")?,
+            asl_margin: self.number("asl_margin")?,
             parameters,
             groups: self.count("groups")?,
             grouping: self.item("grouping")?.map(|rule| read_rule(&rule)).transpose()?,
@@ -116,7 +120,13 @@ impl<'py> Keywords<'_, 'py> {
             (false, true) => Some(Method::Stochastic),
             (false, false) => None,
         };
+        let hidden = HiddenChoice {
+            units: self.count("hidden")?,
+            dropout: self.number("dropout")?,
+            input_dropout: self.number("input_dropout")?,
+        };
         Ok(TrainingChoice {
+            hidden,
             method,
             optimizer,
             momentum: self.number("momentum")?,

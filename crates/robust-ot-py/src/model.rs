@@ -17,7 +17,7 @@ use crate::model_keywords::model_keywords;
 use crate::targets::{Arrays, targets};
 use crate::threads::run;
 
-/// h = softmax (or sigmoid) of X W + b.
+/// h = softmax (or sigmoid) of X W + b, or of H W + b with a hidden layer H.
 #[pyclass(frozen, module = "robust_ot._core")]
 pub struct Model {
     pub model: Trained,
@@ -57,7 +57,13 @@ impl Model {
         self.model.save(&path).map_err(|error| from_library("path", error))
     }
 
-    /// Features × labels.
+    /// Number of features.
+    #[getter]
+    fn features(&self) -> usize {
+        self.model.features()
+    }
+
+    /// Features × labels; with a hidden layer, units × labels.
     #[getter]
     fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<f32>> {
         self.model.weights().to_pyarray(py)

@@ -6,7 +6,9 @@ use pyo3::types::PyDict;
 use robust_ot::loss::LossSettings;
 use robust_ot::sets::{MetricFamily, Prior};
 use robust_ot::{Grouping, MetricSet};
-use robust_ot_learn::{About, LossChoice, Model, Optimizer, PriorGeometry, TrainSettings};
+use robust_ot_learn::{
+    About, Asymmetric, HiddenSettings, LossChoice, Model, Optimizer, PriorGeometry, TrainSettings,
+};
 
 /// The keywords, without settings that the model does not record or that have no keyword.
 pub fn model_keywords<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {
@@ -32,15 +34,22 @@ pub fn model_keywords<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py
     if *target_temperature > 0.0 {
         keywords.set_item("target_temperature", target_temperature)?;
     }
+    if let Some(Asymmetric { positive, negative, margin }) = model.about.asymmetric {
+        keywords.set_item("asl_positive", positive)?;
+        keywords.set_item("asl_negative", negative)?;
+        keywords.set_item("asl_margin", margin)?;
+        keywords.set_item("mix_base", if model.about.robust.is_some() { "asl" } else { "ce" })?;
+    }
     keywords.set_item("standardize", model.preprocessing.standardization.is_some())?;
     keywords.set_item("row_length", model.preprocessing.row_length.map(f64::from))?;
-    if let (Some(prior), Some(l2), false) = (model.about.prior, model.about.l2, chosen_sum) {
+    if let (Some(prior), false) = (model.about.prior, chosen_sum) {
         keywords.set_item("label_prior", prior.geometry.name())?;
         if prior.geometry != PriorGeometry::None {
             keywords.set_item("prior_temperature", prior.temperature)?;
             keywords.set_item("prior_free", prior.free)?;
         }
-        keywords.set_item("l2", l2)?;
+        // With a hidden layer, weight_decay is the strength.
+        model.about.l2.map_or(Ok(()), |l2| keywords.set_item("l2", l2))?;
     }
     if let Some(robust) = &model.about.robust {
         transport(&keywords, &model.about, robust)?;
@@ -93,10 +102,16 @@ fn grouping(keywords: &Bound<'_, PyDict>, assignment: &[usize], family: MetricFa
 fn training(keywords: &Bound<'_, PyDict>, training: &TrainSettings) -> PyResult<()> {
     match training.optimizer {
         Optimizer::Adam => keywords.set_item("optimizer", "adam")?,
+        Optimizer::AdamW => keywords.set_item("optimizer", "adamw")?,
         Optimizer::Sgd { momentum } => {
             keywords.set_item("optimizer", "sgd")?;
             keywords.set_item("momentum", momentum)?;
         }
+    }
+    if let Some(HiddenSettings { units, dropout, input_dropout }) = training.hidden {
+        keywords.set_item("hidden", units)?;
+        keywords.set_item("dropout", dropout)?;
+        keywords.set_item("input_dropout", input_dropout)?;
     }
     keywords.set_item("lr", training.learning_rate)?;
     keywords.set_item("schedule", training.schedule.to_string())?;

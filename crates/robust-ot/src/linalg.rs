@@ -3,6 +3,8 @@
 //! Work is split into blocks of a fixed size, each computed on one thread, so that results do not depend on the
 //! number of threads.
 
+use std::ops::Range;
+
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
 use faer::linalg::matmul::matmul;
@@ -59,6 +61,22 @@ pub fn product_into<T: Real>(mut out: ArrayViewMut2<T>, a: ArrayView2<T>, b: Arr
     let out = out.as_slice_mut().expect("products are written to row-major blocks");
     let out = MatMut::from_row_major_slice_mut(out, rows, columns);
     with_mat(a, |a| with_mat(b, |b| matmul(out, Accum::Replace, a, b, T::nearest(1.0), Par::Seq)));
+}
+
+/// Computes AᵀB into a row-major matrix, on this thread, for some columns of a row-major A, without a copy of them.
+pub fn product_of_columns<T: Real>(
+    mut out: ArrayViewMut2<T>,
+    a: &Array2<T>,
+    columns: Range<usize>,
+    b: &Array2<T>,
+) {
+    let (rows, width) = out.dim();
+    let out = out.as_slice_mut().expect("products are written to row-major blocks");
+    let out = MatMut::from_row_major_slice_mut(out, rows, width);
+    let a = MatRef::from_row_major_slice(flat(a), a.nrows(), a.ncols());
+    let b = MatRef::from_row_major_slice(flat(b), b.nrows(), b.ncols());
+    let a = a.subcols(columns.start, columns.len()).transpose();
+    matmul(out, Accum::Replace, a, b, T::nearest(1.0), Par::Seq);
 }
 
 /// Passes a matrix to faer, copying it only when neither its rows nor its columns are contiguous.
@@ -214,6 +232,17 @@ mod tests {
     use ndarray::array;
 
     use super::*;
+
+    #[test]
+    fn products_of_columns_agree_with_ndarray() {
+        let a = Array2::from_shape_fn((70, 9), |(i, j)| ((i * 9 + j) as f64).sin());
+        let b = Array2::from_shape_fn((70, 5), |(i, j)| ((i * 5 + j) as f64).cos());
+        for columns in [0..9, 0..4, 3..9, 8..9] {
+            let mut found = Array2::zeros((columns.len(), 5));
+            product_of_columns(found.view_mut(), &a, columns.clone(), &b);
+            assert_abs_diff_eq!(found, a.slice(s![.., columns]).t().dot(&b), epsilon = 1e-12);
+        }
+    }
 
     #[test]
     fn product_agrees_with_ndarray_for_every_layout() {

@@ -23,7 +23,7 @@ use crate::output::{check_distinct, check_writable, write_failure};
     rot extend tags.safetensors --label-vectors words.vec --label-names new.names --out more.safetensors"
 )]
 pub struct Extend {
-    /// Model file written by rot train with --label-vectors
+    /// Model file written by rot train with --label-vectors, of a linear model trained by lbfgs
     model: PathBuf,
     /// Vectors of the new label names, of the kind that the model was trained with
     #[arg(long, value_name = "FILE")]

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use clap::Args;
 use robust_ot_cuda::{DeviceChoice, Precision};
-use robust_ot_learn::{FitSettings, Memory, Preparation, Protocol};
+use robust_ot_learn::{FitSettings, Memory, Preparation, Protocol, TrainingChoice};
 
 use crate::failure::Failure;
+use crate::hidden_options::HiddenOptions;
 use crate::loss_options::LossOptions;
 use crate::metric_options::SetOptions;
 use crate::prior_options::PriorOptions;
@@ -22,6 +23,8 @@ pub struct FitOptions {
     #[command(flatten)]
     prior: PriorOptions,
     #[command(flatten)]
+    hidden: HiddenOptions,
+    #[command(flatten)]
     training: TrainingOptions,
 }
 
@@ -33,7 +36,7 @@ impl FitOptions {
         let settings = FitSettings {
             loss,
             targets,
-            training: self.training.read(),
+            training: TrainingChoice { hidden: self.hidden.read(), ..self.training.read() },
             prior: self.prior.read(),
             preparation,
             validation: self.training.validation,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use robust_ot_learn::Output;
+use robust_ot_learn::{HiddenSettings, Output};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ impl Inspect {
         if self.json {
             let vectors = model.label_vectors.as_ref().map(ndarray::Array2::ncols);
             let all = json!({
-                "features": model.features(), "feature_names": model.feature_names(), "labels": names, "bias": model.bias().is_some(), "output": model.output(),
+                "features": model.features(), "hidden": model.hidden().map(|layer| layer.bias.len()), "feature_names": model.feature_names(), "labels": names, "bias": model.bias().is_some(), "output": model.output(),
                 "preprocessing": columns, "row_length": row_length, "label_vector_length": vectors, "about": about,
             });
             writeln!(out, "{all}")?;
@@ -61,7 +61,14 @@ impl Inspect {
         };
         let bias = if model.bias().is_some() { "with bias" } else { "without bias" };
         writeln!(out, "{}: a robust-ot model, written by version {}", self.model.display(), about.version)?;
-        writeln!(out, "map: {} features to {} labels, {bias}, {output}", model.features(), names.len())?;
+        let hidden =
+            model.hidden().map_or(String::new(), |layer| format!(" to {} hidden units", layer.bias.len()));
+        writeln!(
+            out,
+            "map: {} features{hidden} to {} labels, {bias}, {output}",
+            model.features(),
+            names.len()
+        )?;
         model.feature_names().map_or(Ok(()), |names| writeln!(out, "features: {}", list(names)))?;
         writeln!(out, "labels: {}", list(names))?;
         let vectors = model.label_vectors.as_ref();
@@ -80,6 +87,14 @@ impl Inspect {
                 about.rows,
                 describe_choice(about),
                 about.epochs
+            )?;
+        }
+        if let Some(hidden) = about.training.as_ref().and_then(|training| training.hidden) {
+            let prior = describe_choice(about);
+            let HiddenSettings { dropout, input_dropout, .. } = hidden;
+            writeln!(
+                out,
+                "hidden layer: dropout {dropout} of units and {input_dropout} of features, {prior}"
             )?;
         }
         few_rows(&about.label_rows).map_or(Ok(()), |few| writeln!(out, "{few}"))?;

@@ -19,6 +19,7 @@ mod extend;
 mod failure;
 mod feature_columns;
 mod fit_options;
+mod hidden_options;
 mod input;
 mod inspect;
 mod loss_description;

@@ -1,12 +1,15 @@
 //! The loss of a model in words.
 
-use robust_ot_learn::{About, Prior, PriorGeometry};
+use robust_ot_learn::{About, Asymmetric, Prior, PriorGeometry};
 
 /// Describes the loss and its parameters in a few words.
 pub fn describe_loss(about: &About) -> String {
     let mut parts = Vec::new();
+    let asymmetric = about.asymmetric.map(|Asymmetric { positive, negative, margin }| {
+        format!("asymmetric loss (γ₊ = {positive}, γ₋ = {negative}, margin {margin})")
+    });
     if about.mix_ce > 0.0 {
-        parts.push(format!("{} · cross-entropy", about.mix_ce));
+        parts.push(format!("{} · {}", about.mix_ce, asymmetric.as_deref().unwrap_or("cross-entropy")));
     }
     if let Some(robust) = &about.robust {
         let groups = about
@@ -20,7 +23,7 @@ pub fn describe_loss(about: &About) -> String {
     if parts.is_empty() {
         let words = |loss: &str| if loss == "square" { "squared error" } else { "binary cross-entropy" };
         if about.blend.is_empty() {
-            parts.push(words(&about.loss).into());
+            parts.push(asymmetric.unwrap_or_else(|| words(&about.loss).into()));
         }
         parts.extend(about.blend.iter().map(|part| format!("{} · {}", part.share, words(&part.loss))));
     }
@@ -38,18 +41,17 @@ pub fn describe_loss(about: &About) -> String {
     words.join(", ")
 }
 
-/// Describes what was chosen over all rows at once: prior, L2, and among how many candidates.
+/// Describes the prior on the weights of labels; over all rows at once also L2, and among how many candidates they were chosen.
 pub fn describe_choice(about: &About) -> String {
-    let one = |Prior { geometry, temperature, free }, l2: f64| {
-        let prior = match geometry {
-            PriorGeometry::None => "no prior between labels".to_owned(),
-            _ => format!("prior by {geometry} (τ = {temperature}, η = {free})"),
-        };
-        format!("{prior}, L2 {l2:.3e}")
+    let of_prior = |Prior { geometry, temperature, free }| match geometry {
+        PriorGeometry::None => "no prior between labels".to_owned(),
+        _ => format!("prior by {geometry} (τ = {temperature}, η = {free})"),
     };
+    let one = |prior: Prior, l2: f64| format!("{}, L2 {l2:.3e}", of_prior(prior));
     let mut words = Vec::new();
     match (&about.blend[..], about.prior, about.l2) {
         ([], Some(prior), Some(l2)) => words.push(one(prior, l2)),
+        ([], Some(prior), None) => words.push(of_prior(prior)),
         ([], ..) => {}
         (parts, ..) => {
             words.extend(parts.iter().map(|part| format!("{}: {}", part.loss, one(part.prior, part.l2))));

@@ -2,17 +2,21 @@
 
 use clap::Args;
 use robust_ot::sets::MetricFamily;
-use robust_ot_learn::{Geometry, LossChoice, LossName, Protocol, TargetChoice};
+use robust_ot_learn::{Geometry, LossChoice, LossName, MixBase, Protocol, TargetChoice};
 
 use crate::failure::Failure;
 use crate::metric_options::{METRICS, SetOptions};
 use crate::parse::named;
 
 /// The losses.
-const LOSSES: [(&str, &str); 12] = [
+const LOSSES: [(&str, &str); 13] = [
     ("mix", "Cross-entropy plus robust transport with the entry-wise norm ball"),
     ("ce", "Cross-entropy"),
     ("bce", "Binary cross-entropy of each label separately"),
+    (
+        "asl",
+        "Asymmetric loss: bce with a focus on labels that are hard, for rows with several labels; in steps (adam or sgd)",
+    ),
     ("square", "Squared error of each label separately (ridge), calibrated on held-out rows"),
     ("p", "W_P, --k"),
     ("p-power", "The 2k-th power of p, --k"),
@@ -23,6 +27,10 @@ const LOSSES: [(&str, &str); 12] = [
     ("srw", "Subspace robust, --k dimensions"),
     ("rkp", "Schatten norm ball, --rho"),
 ];
+
+/// What transport is mixed with.
+const BASES: [(&str, &str); 2] =
+    [("ce", "Cross-entropy"), ("asl", "The asymmetric loss; probabilities are then those of a sigmoid")];
 
 /// Which labels are close.
 const GEOMETRIES: [(&str, &str); 2] = [
@@ -38,12 +46,24 @@ pub struct LossOptions {
     /// and sums of the last two on held-out rows; mix with the optimizer adam or sgd; p with --protocol]
     #[arg(long, value_parser = named::<LossName>(&LOSSES))]
     loss: Option<LossName>,
-    /// Weight of cross-entropy [default: 1 with mix, 0 with a metric's name]
+    /// Weight of --mix-base [default: 1 with mix, 0 with a metric's name]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     mix_ce: Option<f64>,
     /// Weight of transport [default: 5 with mix, 1 with a metric's name]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     mix_ot: Option<f64>,
+    /// What transport is mixed with
+    #[arg(long, value_parser = named::<MixBase>(&BASES), default_value = "ce")]
+    mix_base: MixBase,
+    /// Power of 1 − p for true labels in asl [default: 0]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    asl_positive: Option<f64>,
+    /// Power of p − margin for other labels in asl [default: 4]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    asl_negative: Option<f64>,
+    /// Probability up to which a label that is not true costs nothing in asl [default: 0.05]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    asl_margin: Option<f64>,
     /// Weight of the entropy of the plan in the loss
     #[arg(long, value_name = "X", default_value_t = LossChoice::default().entropy, allow_negative_numbers = true)]
     entropy: f64,
@@ -101,6 +121,10 @@ impl LossOptions {
             name: self.loss,
             mix_ce: self.mix_ce,
             mix_ot: self.mix_ot,
+            mix_base: self.mix_base,
+            asl_positive: self.asl_positive,
+            asl_negative: self.asl_negative,
+            asl_margin: self.asl_margin,
             groups: sets.groups,
             grouping: sets.rule()?,
             group_seed: self.group_seed,

@@ -17,13 +17,14 @@ const PRIORS: [(&str, &str); 4] = [
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Prior on the weights")]
 pub struct PriorOptions {
-    /// What defines which labels share weights, with the optimizer lbfgs [default: chosen on held-out rows]
+    /// What defines which labels share weights, with the optimizer lbfgs or a hidden layer [default: chosen on held-out rows; names
+    /// with --hidden and --label-vectors]
     #[arg(long, value_parser = named::<PriorGeometry>(&PRIORS))]
     label_prior: Option<PriorGeometry>,
-    /// τ: up to which cost labels share weights [default: chosen among 0.25, 0.5 and 1]
+    /// τ: up to which cost labels share weights [default: chosen among 0.25, 0.5 and 1; 0.5 with --hidden]
     #[arg(long, value_name = "TAU", allow_negative_numbers = true)]
     prior_temperature: Option<f64>,
-    /// η: how much of every label's weights is its own [default: chosen among 0.1, 0.3 and 1]
+    /// η: how much of every label's weights is its own [default: chosen among 0.1, 0.3 and 1; 1 with --hidden]
     #[arg(long, value_name = "ETA", allow_negative_numbers = true)]
     prior_free: Option<f64>,
     /// λ, relative to the summed losses of all rows, or auto: chosen on held-out rows

@@ -27,7 +27,7 @@ use crate::signal::interrupt;
 use crate::training_data::{Data, DataOptions, say_unseen};
 use crate::training_progress::TrainingProgress;
 
-/// Train a linear model for single-label or multi-label data
+/// Train a linear model, or one with a hidden layer, for single-label or multi-label data
 ///
 /// The model is softmax(X W + b), or a sigmoid of it. By default, held-out rows choose the loss, the scaling of the features,
 /// a prior by which near labels share weights, and its strength; then the penalized loss of all rows is minimized to its
@@ -137,10 +137,12 @@ impl Train {
     fn settings(&self) -> Result<FitSettings, Failure> {
         let mut settings = self.fit.read(self.data.preparation())?;
         if let Some(folder) = &self.checkpoint {
-            if settings.training.method == Some(Method::FullBatch) || settings.prior != PriorChoice::default()
+            let linear = settings.training.hidden.units.is_none();
+            if settings.training.method == Some(Method::FullBatch)
+                || linear && settings.prior != PriorChoice::default()
             {
                 return Err(Failure::Input(format!(
-                    "--checkpoint must go with --optimizer adam or sgd, whose epochs it saves, but is {} with lbfgs",
+                    "--checkpoint must go with --optimizer adam, adamw or sgd, whose epochs it saves, but is {} with lbfgs",
                     folder.display()
                 )));
             }
@@ -239,6 +241,7 @@ impl Train {
             let mut put = |key: &str, value: Value| all.insert(key.to_owned(), value);
             put("loss", json!(about.loss));
             put("features", json!(model.features()));
+            put("hidden", json!(model.hidden().map(|layer| layer.bias.len())));
             put("labels", json!(model.label_names().len()));
             put("rows", json!(about.rows));
             put("device", json!(about.device));
@@ -254,7 +257,9 @@ impl Train {
             return Ok(());
         }
         let (labels, features, rows) = (model.label_names().len(), model.features(), about.rows);
-        writeln!(out, "{}: {rows} rows, {features} features, {labels} labels", describe_loss(about))?;
+        let hidden =
+            model.hidden().map_or(String::new(), |layer| format!(", {} hidden units", layer.bias.len()));
+        writeln!(out, "{}: {rows} rows, {features} features{hidden}, {labels} labels", describe_loss(about))?;
         if about.device != About::CPU {
             writeln!(out, "device: {}", about.device)?;
         }

@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use ndarray::{Array2, Axis};
 use robust_ot::loss::Targets;
 use robust_ot_learn::data::{
-    FeatureFile, LabelFile, LabelVectors, read_features, read_label_names, read_labels, to_length_one,
+    FeatureFile, LabelFile, LabelVectors, read_features, read_label_names, read_labels, read_vector,
+    to_length_one,
 };
 use robust_ot_learn::{Columns, Dataset, Method, Preparation, Samples};
 
@@ -50,6 +51,9 @@ pub struct DataOptions {
     /// line (.txt)
     #[arg(long, value_name = "FILE", requires = "train_x")]
     train_y: Option<PathBuf>,
+    /// Weights of the losses of the training rows: .npy, or text with one number per line
+    #[arg(long, value_name = "FILE")]
+    sample_weights: Option<PathBuf>,
     /// Features of the test rows
     #[arg(long, value_name = "FILE", requires = "train_x")]
     test_x: Option<PathBuf>,
@@ -102,6 +106,7 @@ impl DataOptions {
         let options = [
             &self.train_x,
             &self.train_y,
+            &self.sample_weights,
             &self.test_x,
             &self.test_y,
             &self.label_names,
@@ -117,8 +122,8 @@ impl DataOptions {
         check_width(&raw)?;
         let label_vectors = self.read_vectors(&mut raw)?;
         let (count, first_index, dropped_labels) = (raw.names.len(), raw.first_index, raw.dropped);
-        let train = self.dataset(raw.train, count)?;
-        let test = raw.test.map(|test| self.dataset(test, count)).transpose()?;
+        let train = self.dataset(raw.train, count, self.sample_weights.as_deref())?;
+        let test = raw.test.map(|test| self.dataset(test, count, None)).transpose()?;
         let mnist = self.mnist.is_some();
         let samples = if paper && mnist { self.samples.or(&PAPER) } else { self.samples.clone() };
         let Drawn { train, validation, test } = samples.draw(train, test, seed, mnist)?;
@@ -240,7 +245,7 @@ impl DataOptions {
     }
 
     /// Builds a data set, after `--empty` is applied.
-    fn dataset(&self, raw: Raw, count: usize) -> Result<Dataset, Failure> {
+    fn dataset(&self, raw: Raw, count: usize, weights: Option<&Path>) -> Result<Dataset, Failure> {
         let Raw { place, mut features, mut labels } = raw;
         let about = |error| Failure::about(&place.display().to_string(), &error);
         if features.rows() != labels.len() {
@@ -248,6 +253,7 @@ impl DataOptions {
             let what = format!("{}: there must be one row of labels per row of features", place.display());
             return Err(Failure::Input(format!("{what}, but there are {lines} for {rows}")));
         }
+        let mut weights = weights.map(|path| read_weights(path, features.rows())).transpose()?;
         let empty: Vec<usize> = (0..labels.len()).filter(|&row| labels[row].is_empty()).collect();
         if let Some(first) = empty.first() {
             let what = format!("{}: {} of {} rows have no label", place.display(), empty.len(), labels.len());
@@ -260,6 +266,7 @@ impl DataOptions {
             say!("rot: note: {what}; they are left out");
             let kept: Vec<usize> = (0..labels.len()).filter(|&row| !labels[row].is_empty()).collect();
             features = features.select(&kept);
+            weights = weights.map(|weights| kept.iter().map(|&row| weights[row]).collect());
             labels.retain(|row| !row.is_empty());
         }
         if labels.is_empty() {
@@ -269,8 +276,24 @@ impl DataOptions {
             )));
         }
         let targets = Targets::new(count, &labels).map_err(about)?;
-        Dataset::new(features, targets).map_err(about)
+        let data = Dataset::new(features, targets).map_err(about)?;
+        match weights {
+            None => Ok(data),
+            Some(weights) => Ok(data.with_weights(weights)?),
+        }
     }
+}
+
+/// One weight per row.
+fn read_weights(path: &Path, rows: usize) -> Result<Vec<f32>, Failure> {
+    let weights: Vec<f32> = read_vector(path)?.iter().map(|w| *w as f32).collect();
+    if weights.len() == rows {
+        return Ok(weights);
+    }
+    let (place, found) = (path.display(), weights.len());
+    Err(Failure::Input(format!(
+        "{place}: must have one weight for each of the {rows} training rows, but has {found}"
+    )))
 }
 
 /// Notes the labels that no training row has, and what becomes of them.

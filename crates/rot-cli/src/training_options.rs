@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use robust_ot_cuda::{DeviceChoice, Precision};
-use robust_ot_learn::{Method, Optimizer, Protocol, Reduction, Schedule, TrainingChoice};
+use robust_ot_learn::{HiddenChoice, Method, Optimizer, Protocol, Reduction, Schedule, TrainingChoice};
 
 use crate::parse::{named, parsed};
 
@@ -23,7 +23,7 @@ pub enum Minimizer {
 fn optimizer(name: &str) -> Result<Minimizer, String> {
     match name {
         "lbfgs" => Ok(Minimizer::Lbfgs),
-        _ => parsed(name).map(Minimizer::Steps).map_err(|_| "must be lbfgs, adam or sgd".to_owned()),
+        _ => parsed(name).map(Minimizer::Steps).map_err(|_| "must be lbfgs, adam, adamw or sgd".to_owned()),
     }
 }
 
@@ -43,14 +43,15 @@ const PROTOCOLS: [(&str, &str); 2] = [
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Training")]
 pub struct TrainingOptions {
-    /// lbfgs minimizes over all rows at once, to the optimum; adam and sgd take steps over batches [default: lbfgs for ce,
-    /// bce and square; adam for losses with transport, or if an option of its steps is given]
-    #[arg(long, value_parser = optimizer, value_name = "lbfgs|adam|sgd")]
+    /// lbfgs minimizes over all rows at once, to the optimum; adam, adamw (adam with decoupled weight decay) and sgd take steps
+    /// over batches [default: lbfgs for ce, bce and square; adamw with --hidden; adam for losses with transport and asl, or if an
+    /// option of its steps is given]
+    #[arg(long, value_parser = optimizer, value_name = "lbfgs|adam|adamw|sgd")]
     optimizer: Option<Minimizer>,
     /// Momentum of sgd [default: 0]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     momentum: Option<f64>,
-    /// Learning rate [default: 0.001 with adam, 0.1 with sgd]
+    /// Learning rate [default: 0.001 with adam and adamw, 0.1 with sgd]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     lr: Option<f64>,
     /// Learning rate schedule: constant, linear or cosine
@@ -62,7 +63,7 @@ pub struct TrainingOptions {
     /// Maximum number of passes over the data [default: 200 if rows are held out or there are fewer than 200, else 30]
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
-    /// λ in λ‖W‖², added once per batch [default: 0]
+    /// λ in λ‖W‖², added once per batch; with adamw, weights lose the part lr · λ per step [default: 0; 0.01 with --hidden]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     weight_decay: Option<f64>,
     /// Whether every label has a bias [default: yes]
@@ -108,6 +109,7 @@ impl TrainingOptions {
             Some(Minimizer::Steps(optimizer)) => (Some(Method::Stochastic), Some(optimizer)),
         };
         TrainingChoice {
+            hidden: HiddenChoice::default(),
             method,
             optimizer,
             momentum: self.momentum,

@@ -104,10 +104,13 @@ fn options_of_the_other_method_are_refused() {
         ("--prior-free -1", "--prior-free must be finite and not negative, but is -1"),
         ("--prior-temperature 0", "--prior-temperature must be positive and finite, but is 0"),
         ("--label-prior rows --epochs 3", "--label-prior must go with the optimizer lbfgs"),
-        ("--optimizer lbfgs --epochs 3", "--epochs must go with the optimizer adam or sgd, but it is lbfgs"),
+        (
+            "--optimizer lbfgs --epochs 3",
+            "--epochs must go with the optimizer adam, adamw or sgd, but it is lbfgs",
+        ),
         ("--optimizer adam --loss square", "--loss must be another than square with stochastic steps"),
-        ("--optimizer lbfgs --checkpoint kept", "--checkpoint must go with --optimizer adam or sgd"),
-        ("--optimizer newton", "must be lbfgs, adam or sgd"),
+        ("--optimizer lbfgs --checkpoint kept", "--checkpoint must go with --optimizer adam, adamw or sgd"),
+        ("--optimizer newton", "must be lbfgs, adam, adamw or sgd"),
     ] {
         let message = s.refusal(&format!("{line} {options}"));
         assert!(message.contains(words), "{options}: {message}");

@@ -124,8 +124,8 @@ fn newer_files_are_refused_with_their_version() {
     let mut bytes = std::fs::read(s.path("model.safetensors")).unwrap();
     let version = b"\\\"version\\\":";
     let at = bytes.windows(version.len()).position(|window| window == version).unwrap() + version.len();
-    bytes[at] = b'3';
+    bytes[at] = b'4';
     s.write("model.safetensors", bytes);
     let message = s.refusal("inspect model.safetensors");
-    assert!(message.contains("is of format version 3, and this program reads versions 1 and 2"), "{message}");
+    assert!(message.contains("is of format version 4, and this program reads versions 1 to 3"), "{message}");
 }

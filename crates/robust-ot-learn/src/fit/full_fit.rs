@@ -131,7 +131,7 @@ impl FullFit {
         let scaled = self.scaled(chosen.scaling)?;
         let start = Instant::now();
         let mut history: Vec<Epoch> = Vec::new();
-        let rows = scaled.0.rows() as f64;
+        let rows = scaled.0.total_weight();
         let problem = Penalized {
             rows: &scaled.0,
             bases: &bases,
@@ -248,9 +248,11 @@ impl FullFit {
         // Names may say little about what rows look like, and few rows say little about labels: half of each.
         let preferred = [PriorGeometry::Both, PriorGeometry::Names, PriorGeometry::Rows];
         let geometry = preferred.into_iter().find(|one| geometries.contains(one)).unwrap_or(geometries[0]);
-        let l2 = match options.l2 {
-            Some(l2) => l2,
-            None => Spectrum::of(self.scaled(unit)?.0.features(), options.with_bias)?.scale(),
+        let l2 = if let Some(l2) = options.l2 {
+            l2
+        } else {
+            let scaled = self.scaled(unit)?.0;
+            Spectrum::of(scaled.features(), scaled.weights(), options.with_bias)?.scale()
         };
         // Who holds nothing out knows that nothing is compared.
         if self.settings.validation.is_none() {

@@ -13,8 +13,8 @@ use super::label_subset::{only, with_rest};
 use super::penalized::{Penalized, calibrate};
 use crate::extension::{Extension, extended};
 use crate::full_batch::{Linear, Stop};
+use crate::hidden_layer::logits;
 use crate::label_kernel::{PriorGeometry, centered};
-use crate::linear;
 use crate::objective::{Objective, Output};
 use crate::score::rank;
 use crate::selection::{Calibration, Chosen, Part, calibrate_beside, counts, offset_of};
@@ -83,14 +83,13 @@ pub(super) fn extension_of(
     let by_names = |part: &Part| part.prior.geometry == PriorGeometry::Names && part.prior == prior;
     let kernels = if parts.iter().all(by_names) { &own[..] } else { &KERNELS };
     let mut best: Option<(f64, Extension)> = None;
-    let of_kept =
-        linear::logits(compared.features(), found.weights.view(), Some(&found.bias)).mapv(f64::from);
+    let of_kept = logits(compared.features(), None, found.weights.view(), Some(&found.bias)).mapv(f64::from);
     for &(temperature, free) in kernels {
         let tried = Extension { temperature, free, ..plain };
         let (weights, bias) = extended(&found.weights, Some(&found.bias), &all, (&places, &new), tried)?;
         // The offset is fitted to logits without one.
         let bias: Vec<f32> = bias.iter().map(|b| b - plain.offset as f32).collect();
-        let logits = linear::logits(compared.features(), weights.view(), Some(&bias)).mapv(f64::from);
+        let logits = logits(compared.features(), None, weights.view(), Some(&bias)).mapv(f64::from);
         let (Calibration { slope, offset }, scores) = match output {
             Output::Sigmoid => {
                 (Calibration { slope: 1.0, offset: offset_of(logits.view(), compared.targets()) }, logits)

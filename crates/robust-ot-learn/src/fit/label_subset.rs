@@ -16,7 +16,11 @@ pub(super) fn only(data: &Dataset, labels: &[usize]) -> Result<Dataset> {
     let kept = Targets::new(labels.len(), rows.iter().map(|&row| of(row)))?;
     let features =
         if rows.len() == data.rows() { data.features().clone() } else { data.features().select(&rows) };
-    Dataset::new(features, kept)
+    let found = Dataset::new(features, kept)?;
+    match data.weights() {
+        None => Ok(found),
+        Some(weights) => found.with_weights(rows.iter().map(|&row| weights[row]).collect()),
+    }
 }
 
 /// The rows with these labels alone, and with one more label for rows that have none of them.

@@ -10,6 +10,7 @@ use robust_ot::{Error, Grouping, MetricSet, Result};
 
 use super::geometry::Geometry;
 use super::protocol::Protocol;
+use crate::asymmetric::Asymmetric;
 use crate::objective::Objective;
 
 /// The paper's entropic regularization of the linear problems.
@@ -34,6 +35,8 @@ pub enum LossName {
     CrossEntropy,
     /// Binary cross-entropy, summed over labels.
     BinaryCrossEntropy,
+    /// Binary cross-entropy with a focus on hard labels and a margin, summed over labels: see [`Asymmetric`].
+    Asymmetric,
     /// Half the squared error of the logits, summed over labels.
     Square,
     /// Transport with the sets of this family.
@@ -47,6 +50,7 @@ impl LossName {
             Self::Mix => "mix",
             Self::CrossEntropy => "ce",
             Self::BinaryCrossEntropy => "bce",
+            Self::Asymmetric => "asl",
             Self::Square => "square",
             Self::Transport(family) => family.name(),
         }
@@ -55,7 +59,7 @@ impl LossName {
     /// The family of its transport, if it has one.
     pub fn family(self) -> Option<MetricFamily> {
         match self {
-            Self::CrossEntropy | Self::BinaryCrossEntropy | Self::Square => None,
+            Self::CrossEntropy | Self::BinaryCrossEntropy | Self::Asymmetric | Self::Square => None,
             Self::Mix => Some(MetricFamily::P),
             Self::Transport(family) => Some(family),
         }
@@ -76,14 +80,43 @@ impl FromStr for LossName {
             "mix" => Ok(Self::Mix),
             "ce" => Ok(Self::CrossEntropy),
             "bce" => Ok(Self::BinaryCrossEntropy),
+            "asl" => Ok(Self::Asymmetric),
             "square" => Ok(Self::Square),
             other => other.parse().map(Self::Transport).map_err(|_| {
                 Error::parameter(
                     "loss",
-                    "mix, ce, bce, square, p, p-power, kl, ds, w2, features, srw or rkp",
+                    "mix, ce, bce, asl, square, p, p-power, kl, ds, w2, features, srw or rkp",
                     other,
                 )
             }),
+        }
+    }
+}
+
+/// What a loss with transport is mixed with.
+///
+/// ```
+/// use robust_ot_learn::MixBase;
+/// assert_eq!("asl".parse::<MixBase>()?, MixBase::Asymmetric);
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MixBase {
+    /// Cross-entropy of a softmax.
+    #[default]
+    CrossEntropy,
+    /// The asymmetric loss of a sigmoid.
+    Asymmetric,
+}
+
+impl FromStr for MixBase {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "ce" => Ok(Self::CrossEntropy),
+            "asl" => Ok(Self::Asymmetric),
+            other => Err(Error::parameter("mix_base", "ce or asl", other)),
         }
     }
 }
@@ -93,7 +126,9 @@ impl FromStr for LossName {
 /// | name | default | purpose |
 /// |---|---|---|
 /// | `name` | chosen among ce, bce, square and sums of the last two over all rows at once ([`Method`](super::Method)); else mix, or p with a [`Protocol`] | the loss |
-/// | `mix_ce`, `mix_ot` | 1 and 5 with mix, 0 and 1 with a family's name | weights of cross-entropy and of transport |
+/// | `mix_ce`, `mix_ot` | 1 and 5 with mix, 0 and 1 with a family's name | weights of the base and of transport |
+/// | `mix_base` | ce | what transport is mixed with |
+/// | `asl_positive`, `asl_negative`, `asl_margin` | those of [`Asymmetric`] | parameters of the asymmetric loss |
 /// | `parameters` | k = 1, ρ = 2, λ = 1 | parameters of the metric set |
 /// | `groups` | 10; no grouping for srw and rkp | number of groups of the label vectors' features |
 /// | `grouping` | contiguous; random with a [`Protocol`] | how they are grouped |
@@ -111,10 +146,18 @@ impl FromStr for LossName {
 pub struct LossChoice {
     /// The loss.
     pub name: Option<LossName>,
-    /// α_ce.
+    /// α of the base.
     pub mix_ce: Option<f64>,
     /// α_ot.
     pub mix_ot: Option<f64>,
+    /// What transport is mixed with.
+    pub mix_base: MixBase,
+    /// γ₊ of the asymmetric loss.
+    pub asl_positive: Option<f64>,
+    /// γ₋ of the asymmetric loss.
+    pub asl_negative: Option<f64>,
+    /// The margin of the asymmetric loss.
+    pub asl_margin: Option<f64>,
     /// Parameters of the metric set.
     pub parameters: SetParameters,
     /// Number of groups.
@@ -143,6 +186,10 @@ impl Default for LossChoice {
             name: None,
             mix_ce: None,
             mix_ot: None,
+            mix_base: MixBase::CrossEntropy,
+            asl_positive: None,
+            asl_negative: None,
+            asl_margin: None,
             parameters: SetParameters::default(),
             groups: None,
             grouping: None,
@@ -164,6 +211,7 @@ pub(super) struct BuiltLoss {
     pub(super) mix_ot: f64,
     pub(super) groups: Option<Vec<usize>>,
     pub(super) robust: Option<LossSettings>,
+    pub(super) asymmetric: Option<Asymmetric>,
 }
 
 impl LossChoice {
@@ -179,6 +227,21 @@ impl LossChoice {
         *self != usual
     }
 
+    /// The parameters of the asymmetric loss.
+    fn asymmetric(&self) -> Asymmetric {
+        let usual = Asymmetric::default();
+        Asymmetric {
+            positive: self.asl_positive.unwrap_or(usual.positive),
+            negative: self.asl_negative.unwrap_or(usual.negative),
+            margin: self.asl_margin.unwrap_or(usual.margin),
+        }
+    }
+
+    /// Whether the asymmetric loss is minimized, alone or in a mix.
+    pub(super) fn is_asymmetric(&self) -> bool {
+        self.name == Some(LossName::Asymmetric) || self.mix_base == MixBase::Asymmetric
+    }
+
     /// The loss of stochastic steps under a protocol.
     pub fn name_under(&self, protocol: Option<Protocol>) -> LossName {
         let usual = if protocol.is_some() { LossName::Transport(MetricFamily::P) } else { LossName::Mix };
@@ -192,18 +255,30 @@ impl LossChoice {
         }
         self.parameters.check()?;
         self.settings(MetricSet::W2, protocol).check()?;
+        self.asymmetric().check()?;
         let given = [("mix_ce", self.mix_ce), ("mix_ot", self.mix_ot)];
         for (name, weight) in given {
             if let Some(weight) = weight.filter(|weight| !(*weight >= 0.0 && weight.is_finite())) {
                 return Err(Error::parameter(name, "finite and not negative", weight));
             }
         }
-        match given.into_iter().find(|(_, weight)| weight.is_some()) {
-            Some((name, _)) if loss.family().is_none() => Err(Error::Conflict {
-                name,
-                rule: "go with a loss that has transport".into(),
-                found: format!("the loss is {loss}"),
-            }),
+        let conflict = |name, rule: &str| {
+            Err(Error::Conflict { name, rule: rule.into(), found: format!("the loss is {loss}") })
+        };
+        let of_mix = given.map(|(name, weight)| (name, weight.is_some()));
+        let of_mix = [of_mix[0], of_mix[1], ("mix_base", self.mix_base != MixBase::default())];
+        if let Some((name, _)) = of_mix.into_iter().find(|(_, given)| *given && loss.family().is_none()) {
+            return conflict(name, "go with a loss that has transport");
+        }
+        let of_base = [
+            ("asl_positive", self.asl_positive),
+            ("asl_negative", self.asl_negative),
+            ("asl_margin", self.asl_margin),
+        ];
+        match of_base.into_iter().find(|(_, value)| value.is_some()) {
+            Some((name, _)) if !self.is_asymmetric() => {
+                conflict(name, "go with the loss or the mix_base asl")
+            }
             _ => Ok(()),
         }
     }
@@ -217,10 +292,21 @@ impl LossChoice {
         vectors: &Array2<f64>,
     ) -> Result<BuiltLoss> {
         let loss = self.name_under(protocol);
-        let plain =
-            |objective, mix_ce| BuiltLoss { objective, mix_ce, mix_ot: 0.0, groups: None, robust: None };
+        let plain = |objective, mix_ce| BuiltLoss {
+            objective,
+            mix_ce,
+            mix_ot: 0.0,
+            groups: None,
+            robust: None,
+            asymmetric: None,
+        };
         match loss.family() {
             None if loss == LossName::BinaryCrossEntropy => Ok(plain(Objective::binary(labels), 0.0)),
+            None if loss == LossName::Asymmetric => {
+                let asymmetric = self.asymmetric();
+                let objective = Objective::asymmetric(labels, asymmetric)?;
+                Ok(BuiltLoss { asymmetric: Some(asymmetric), ..plain(objective, 0.0) })
+            }
             None if loss == LossName::Square => Ok(plain(Objective::square(labels), 0.0)),
             None => Ok(plain(Objective::cross_entropy(labels), 1.0)),
             Some(family) => self.transport((loss, family), protocol, seed, vectors),
@@ -248,8 +334,12 @@ impl LossChoice {
         }
         let groups = Some(grouping.assignment().to_vec());
         let robust = Some(settings.clone());
-        let objective = Objective::mix(mix_ce, mix_ot, RobustLoss::new(vectors, &grouping, settings)?)?;
-        Ok(BuiltLoss { objective, mix_ce, mix_ot, groups, robust })
+        let mut objective = Objective::mix(mix_ce, mix_ot, RobustLoss::new(vectors, &grouping, settings)?)?;
+        let asymmetric = (self.mix_base == MixBase::Asymmetric).then(|| self.asymmetric());
+        if let Some(loss) = asymmetric {
+            objective = objective.with_asymmetric(loss)?;
+        }
+        Ok(BuiltLoss { objective, mix_ce, mix_ot, groups, robust, asymmetric })
     }
 
     fn settings(&self, set: MetricSet, protocol: Option<Protocol>) -> LossSettings {

@@ -13,6 +13,8 @@ use crate::dataset::Dataset;
 use crate::full_batch::MOST_FEATURES;
 use crate::optimizer::Schedule;
 
+/// What options of the prior go with.
+const OF_PRIORS: &str = "go with the optimizer lbfgs or a hidden layer";
 /// Numbers per weight that L-BFGS holds: the last steps, their changes of the gradient, and buffers.
 const COPIES: usize = 32;
 /// With more products of a row, a feature and a label than this, a search on two cores would take an hour.
@@ -52,9 +54,10 @@ impl FitSettings {
         }
         let Self { loss, protocol, prior, .. } = self;
         let transport = loss.name.is_some_and(|name| name.family().is_some()) || loss.states_transport();
+        let stepwise = transport || loss.is_asymmetric();
         if protocol.is_some()
             || self.first_of_steps().is_some()
-            || (transport && *prior == PriorChoice::default())
+            || (stepwise && *prior == PriorChoice::default())
         {
             Method::Stochastic
         } else {
@@ -75,19 +78,37 @@ impl FitSettings {
                         format!("the protocol is {protocol}"),
                     );
                 }
+                if self.loss.is_asymmetric() {
+                    return conflict(
+                        "loss",
+                        "be convex for the optimizer lbfgs, and for a prior or L2 over all rows",
+                        "asl is not, and takes steps (adam or sgd)".into(),
+                    );
+                }
                 match self.first_of_steps() {
-                    Some(name) => conflict(name, "go with the optimizer adam or sgd", "it is lbfgs".into()),
+                    Some(name) => {
+                        conflict(name, "go with the optimizer adam, adamw or sgd", "it is lbfgs".into())
+                    }
                     None => Ok(()),
                 }
             }
             Method::Stochastic if self.loss.name == Some(LossName::Square) => {
                 conflict("loss", "be another than square with stochastic steps", "it is square".into())
             }
+            Method::Stochastic if self.training.hidden.units.is_some() => match self.prior.l2 {
+                Some(l2) => conflict(
+                    "l2",
+                    "be auto with a hidden layer, whose prior has the strength weight_decay",
+                    format!("is {l2}"),
+                ),
+                None => Ok(()),
+            },
             Method::Stochastic if self.prior != PriorChoice::default() => {
                 let name = if self.prior.geometry.is_some() { "label_prior" } else { "l2" };
                 let name = if self.prior.free.is_some() { "prior_free" } else { name };
                 let name = if self.prior.temperature.is_some() { "prior_temperature" } else { name };
-                conflict(name, "go with the optimizer lbfgs", "training takes stochastic steps".into())
+                let rule = if name == "l2" { "go with the optimizer lbfgs" } else { OF_PRIORS };
+                conflict(name, rule, "training takes stochastic steps".into())
             }
             Method::Stochastic => Ok(()),
         }
@@ -96,8 +117,11 @@ impl FitSettings {
     /// The first setting of stochastic steps that is given.
     fn first_of_steps(&self) -> Option<&'static str> {
         let TrainingChoice { optimizer, momentum, learning_rate, batch, epochs, .. } = self.training;
-        let TrainingChoice { weight_decay, start, reduction, patience, schedule, .. } = self.training;
+        let TrainingChoice { weight_decay, start, reduction, patience, schedule, hidden, .. } = self.training;
         let given = [
+            ("hidden", hidden.units.is_some()),
+            ("dropout", hidden.dropout.is_some()),
+            ("input_dropout", hidden.input_dropout.is_some()),
             ("optimizer", optimizer.is_some()),
             ("momentum", momentum.is_some()),
             ("learning_rate", learning_rate.is_some()),

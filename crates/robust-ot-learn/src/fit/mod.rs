@@ -5,6 +5,7 @@
 
 mod full_fit;
 mod geometry;
+mod hidden_choice;
 mod hidden_labels;
 mod label_subset;
 mod loss_choice;
@@ -23,7 +24,8 @@ mod training_choice;
 
 pub use self::full_fit::{FitEvent, FullFit};
 pub use self::geometry::Geometry;
-pub use self::loss_choice::{LossChoice, LossName};
+pub use self::hidden_choice::HiddenChoice;
+pub use self::loss_choice::{LossChoice, LossName, MixBase};
 pub use self::method::Method;
 pub use self::preparation::{Columns, Preparation};
 pub use self::prior_choice::PriorChoice;

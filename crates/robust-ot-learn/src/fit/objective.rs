@@ -35,7 +35,7 @@ impl FitObjective {
         let needed = [of_loss.then_some(loss.geometry), of_targets.then_some(target_geometry)];
         let geometries = Geometries::new(needed, train, vectors, *memory)?;
         let truth = train.targets();
-        let BuiltLoss { objective, mix_ce, mix_ot, groups, robust } =
+        let BuiltLoss { objective, mix_ce, mix_ot, groups, robust, asymmetric } =
             loss.build(*protocol, *seed, truth.labels(), geometries.of(loss.geometry))?;
         let soft = targets.targets(loss, *seed, truth, geometries.of(target_geometry))?;
         let named = |used: bool, geometry: Geometry| if used { geometry.name() } else { "" };
@@ -46,6 +46,7 @@ impl FitObjective {
             geometry: named(of_loss, loss.geometry).into(),
             target_geometry: named(of_targets, target_geometry).into(),
             robust,
+            asymmetric,
             groups,
             target_transport: targets.transport,
             target_temperature: targets.temperature,

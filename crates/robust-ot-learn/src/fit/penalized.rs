@@ -45,7 +45,7 @@ impl Penalized<'_> {
     ) -> Result<(Linear, Reached)> {
         let Self { rows, bases, parts, names, with_bias } = self;
         let labels = rows.targets().labels();
-        let spectrum = Spectrum::of(rows.features(), with_bias)?;
+        let spectrum = Spectrum::of(rows.features(), rows.weights(), with_bias)?;
         let mut sum =
             Linear { weights: Array2::zeros((rows.features().columns(), labels)), bias: vec![0.0; labels] };
         let mut reached = Reached { gap: 0.0, iterations: 0, converged: true, interrupted: false };

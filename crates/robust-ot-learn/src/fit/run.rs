@@ -3,10 +3,12 @@
 use ndarray::Array2;
 use robust_ot::{Error, Result};
 
+use super::hidden_choice::last_layer_prior;
 use super::objective::FitObjective;
 use super::samples::Samples;
 use super::settings::FitSettings;
 use crate::dataset::Dataset;
+use crate::hidden_settings::HiddenSettings;
 use crate::memory::Memory;
 use crate::model::{About, Model};
 use crate::objective::Objective;
@@ -91,7 +93,13 @@ impl FitRun {
         }
         let FitObjective { objective, about, geometry } =
             FitObjective::new(settings, Some(training.clone()), &train, label_vectors.as_ref())?;
-        let about = About { dropped_labels, first_index, ..about };
+        let mut about = About { dropped_labels, first_index, ..about };
+        let mut root = None;
+        if training.hidden.is_some() {
+            let (prior, found) = last_layer_prior(&settings.prior, &train, label_vectors.as_ref())?;
+            (about.prior, root) = (Some(prior), found);
+        }
+        let objective = objective.with_label_root(root);
         Ok(Self {
             train,
             validation,
@@ -183,15 +191,27 @@ pub fn zero_rows_note(zero: usize, all: usize, what: &str) -> Option<String> {
 
 /// Refuses a model that memory cannot hold: weights, gradient, the optimizer's state and the best weights so far.
 fn check_memory(train: &Dataset, settings: &TrainSettings, memory: Memory) -> Result<()> {
-    let copies = if settings.optimizer == Optimizer::Adam { 5 } else { 4 };
+    let copies = if matches!(settings.optimizer, Optimizer::Sgd { .. }) { 4 } else { 5 };
     let (features, labels) = (train.features().columns(), train.targets().labels());
-    let bytes = [features, labels, copies, size_of::<f32>()].into_iter().fold(1, usize::saturating_mul);
+    let numbers = match settings.hidden {
+        None => features.saturating_mul(labels),
+        Some(hidden) => features.saturating_add(labels).saturating_mul(hidden.units),
+    };
+    let bytes = numbers.saturating_mul(copies * size_of::<f32>());
     if bytes <= memory.0 {
         return Ok(());
     }
     Err(Error::Shape {
         name: "a model",
         expected: format!("small enough for {memory} of memory"),
-        found: format!("{features} features × {labels} labels, which take {}", Memory(bytes)),
+        found: match settings.hidden {
+            None => format!("{features} features × {labels} labels, which take {}", Memory(bytes)),
+            Some(HiddenSettings { units, .. }) => {
+                format!(
+                    "{features} features × {units} hidden units × {labels} labels, which take {}",
+                    Memory(bytes)
+                )
+            }
+        },
     })
 }

@@ -203,6 +203,10 @@ fn check_streams(settings: &FitSettings) -> Result<()> {
     if settings.training.method == Some(Method::FullBatch) {
         return refuse("optimizer", "adam or sgd where rows arrive in parts", "lbfgs");
     }
+    if let Some(units) = settings.training.hidden.units {
+        let rule = "absent where rows arrive in parts";
+        return Err(Error::parameter("hidden", rule, units));
+    }
     if settings.prior != PriorChoice::default() {
         let found = "given; they need all rows at once".into();
         return Err(Error::Conflict {

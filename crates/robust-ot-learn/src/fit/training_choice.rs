@@ -2,6 +2,7 @@
 
 use robust_ot::{Error, Result};
 
+use super::hidden_choice::HiddenChoice;
 use super::method::Method;
 use super::protocol::Protocol;
 use crate::optimizer::{Optimizer, Schedule};
@@ -19,6 +20,8 @@ const STEPS: usize = 10;
 const SMALL_BATCH: usize = 16;
 /// The default number of epochs where validation can stop a run early, or rows are few.
 const EPOCHS: usize = 200;
+/// The default weight decay with a hidden layer.
+const DECAY: f64 = 0.01;
 /// The default learning rate of SGD.
 const SGD_RATE: f64 = 0.1;
 
@@ -27,13 +30,14 @@ const SGD_RATE: f64 = 0.1;
 /// | name | default |
 /// |---|---|
 /// | `method` | over all rows at once, if no field below is given and the loss is convex |
-/// | `optimizer` | Adam |
+/// | `hidden` | none |
+/// | `optimizer` | Adam; AdamW with a hidden layer |
 /// | `momentum` | 0, for SGD only |
-/// | `learning_rate` | 0.001 with Adam, 0.1 with SGD |
+/// | `learning_rate` | 0.001 with Adam and AdamW, 0.1 with SGD |
 /// | `schedule` | constant |
 /// | `batch` | a tenth of the rows, from 16 to 150 |
 /// | `epochs` | 200 if rows are held out or there are fewer than 200, else 30 |
-/// | `weight_decay` | 0 |
+/// | `weight_decay` | 0; 0.01 with a hidden layer |
 /// | `bias` | true |
 /// | `start` | 0 |
 /// | `reduction` | mean |
@@ -50,6 +54,8 @@ const SGD_RATE: f64 = 0.1;
 pub struct TrainingChoice {
     /// Over all rows at once or in steps over batches.
     pub method: Option<Method>,
+    /// A hidden layer.
+    pub hidden: HiddenChoice,
     /// How gradients become steps.
     pub optimizer: Option<Optimizer>,
     /// Momentum of SGD.
@@ -62,7 +68,7 @@ pub struct TrainingChoice {
     pub batch: Option<usize>,
     /// The maximum number of passes over the data.
     pub epochs: Option<usize>,
-    /// λ in λ‖W‖².
+    /// λ in λ‖W‖², or of AdamW's decay.
     pub weight_decay: Option<f64>,
     /// Whether every label has a bias.
     pub bias: Option<bool>,
@@ -93,15 +99,20 @@ impl TrainingChoice {
     ) -> Result<TrainSettings> {
         let paper = protocol.is_some();
         let base = if paper { of_the_paper() } else { by_the_rows(rows, validated) };
-        let mut optimizer = self.optimizer.unwrap_or(base.optimizer);
-        match (&mut optimizer, self.momentum) {
+        let hidden = self.hidden.settings(protocol)?;
+        let (usual, decay) = match hidden {
+            None => (base.optimizer, base.weight_decay),
+            Some(_) => (Optimizer::AdamW, DECAY),
+        };
+        let mut optimizer = self.optimizer.unwrap_or(usual);
+        match (optimizer, self.momentum) {
             (_, None) => {}
-            (Optimizer::Sgd { momentum }, Some(wanted)) => *momentum = wanted,
-            (Optimizer::Adam, Some(_)) => {
+            (Optimizer::Sgd { .. }, Some(momentum)) => optimizer = Optimizer::Sgd { momentum },
+            (Optimizer::Adam | Optimizer::AdamW, Some(_)) => {
                 return Err(Error::Conflict {
                     name: "momentum",
                     rule: "go with the optimizer sgd".into(),
-                    found: "it is adam".into(),
+                    found: format!("it is {optimizer}"),
                 });
             }
         }
@@ -115,7 +126,8 @@ impl TrainingChoice {
             schedule: self.schedule,
             batch: self.batch.unwrap_or(base.batch),
             epochs: self.epochs.unwrap_or(base.epochs),
-            weight_decay: self.weight_decay.unwrap_or(base.weight_decay),
+            weight_decay: self.weight_decay.unwrap_or(decay),
+            hidden,
             bias: self.bias.unwrap_or(base.bias),
             start: self.start.unwrap_or(base.start),
             reduction: self.reduction.unwrap_or(base.reduction),

@@ -11,7 +11,7 @@ use super::sums::Sums;
 use super::whitened::{Penalty, rotate};
 use crate::data::Features;
 use crate::dataset::Dataset;
-use crate::linear;
+use crate::hidden_layer::logits;
 use crate::objective::Objective;
 
 /// The squared error of some training rows, ready for any penalty.
@@ -47,8 +47,8 @@ impl Ridge {
             robust_ot::linalg::product_blocks(scratch.view_mut(), vectors.t(), moments.view());
             moments = scratch;
         }
-        let rows = data.rows() as f32;
-        let mean = if with_bias { sums.mapv(|sum| -sum / rows) } else { Array1::zeros(labels) };
+        let weight = data.total_weight().max(f64::MIN_POSITIVE) as f32;
+        let mean = if with_bias { sums.mapv(|sum| -sum / weight) } else { Array1::zeros(labels) };
         Ok(Self { moments, mean })
     }
 
@@ -86,5 +86,5 @@ impl Ridge {
 pub(crate) fn in_spectrum(features: &Features, spectrum: &Spectrum) -> Array2<f32> {
     let Some(vectors) = &spectrum.vectors else { return Array2::zeros((0, 0)) };
     let mean = Array1::from(spectrum.mean.clone()).insert_axis(Axis(0));
-    linear::logits(features, vectors.view(), None) - &product(mean.view(), vectors.view())
+    logits(features, None, vectors.view(), None) - &product(mean.view(), vectors.view())
 }

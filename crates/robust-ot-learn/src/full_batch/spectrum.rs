@@ -25,15 +25,15 @@ pub(crate) struct Spectrum {
 }
 
 impl Spectrum {
-    /// Computes the moments of these rows.
-    pub(crate) fn of(features: &Features, centered: bool) -> Result<Self> {
+    /// Computes the moments of these rows, each times its weight if there are weights.
+    pub(crate) fn of(features: &Features, weights: Option<&[f32]>, centered: bool) -> Result<Self> {
         let columns = features.columns();
-        let mean = if centered { mean_of(features) } else { vec![0.0; columns] };
+        let mean = if centered { mean_of(features, weights) } else { vec![0.0; columns] };
         let single = mean.iter().map(|x| *x as f32).collect();
         if columns > MOST_FEATURES {
-            return Ok(Self { mean: single, vectors: None, values: variances(features, &mean) });
+            return Ok(Self { mean: single, vectors: None, values: variances(features, weights, &mean) });
         }
-        let Eigen { values, vectors } = Eigen::new(&moments(features, &mean))?;
+        let Eigen { values, vectors } = Eigen::new(&moments(features, weights, &mean))?;
         let vectors = vectors.mapv(|x| x as f32).as_standard_layout().into_owned();
         Ok(Self {
             mean: single,
@@ -49,72 +49,95 @@ impl Spectrum {
     }
 }
 
-fn mean_of(features: &Features) -> Vec<f64> {
+fn weight_of(weights: Option<&[f32]>, row: usize) -> f64 {
+    weights.map_or(1.0, |weights| f64::from(weights[row]))
+}
+
+/// Σ w_i.
+fn total(weights: Option<&[f32]>, rows: usize) -> f64 {
+    weights.map_or(rows as f64, |weights| weights.iter().map(|w| f64::from(*w)).sum())
+}
+
+fn mean_of(features: &Features, weights: Option<&[f32]>) -> Vec<f64> {
     let mut sums = vec![0.0; features.columns()];
     match features {
         Features::Dense(all) => {
-            for row in all.outer_iter() {
-                sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
+            for (row, numbers) in all.outer_iter().enumerate() {
+                let weight = weight_of(weights, row);
+                sums.iter_mut().zip(numbers).for_each(|(sum, x)| *sum += weight * f64::from(*x));
             }
         }
         Features::Sparse(all) => {
             for row in 0..all.rows() {
+                let weight = weight_of(weights, row);
                 let (columns, values) = all.row(row);
-                columns.iter().zip(values).for_each(|(c, x)| sums[*c as usize] += f64::from(*x));
+                columns.iter().zip(values).for_each(|(c, x)| sums[*c as usize] += weight * f64::from(*x));
             }
         }
     }
-    sums.iter_mut().for_each(|sum| *sum /= features.rows() as f64);
+    // Where all rows of a part weigh nothing, the mean does not matter.
+    let total = total(weights, features.rows()).max(f64::MIN_POSITIVE);
+    sums.iter_mut().for_each(|sum| *sum /= total);
     sums
 }
 
-fn variances(features: &Features, mean: &[f64]) -> Vec<f64> {
-    let rows = features.rows() as f64;
+fn variances(features: &Features, weights: Option<&[f32]>, mean: &[f64]) -> Vec<f64> {
+    let total = total(weights, features.rows());
     let mut sums = vec![0.0; mean.len()];
     match features {
         Features::Dense(all) => {
-            for row in all.outer_iter() {
-                let pairs = row.iter().zip(mean);
-                sums.iter_mut().zip(pairs).for_each(|(sum, (x, m))| *sum += (f64::from(*x) - m).powi(2));
+            for (row, numbers) in all.outer_iter().enumerate() {
+                let weight = weight_of(weights, row);
+                let pairs = numbers.iter().zip(mean);
+                sums.iter_mut()
+                    .zip(pairs)
+                    .for_each(|(sum, (x, m))| *sum += weight * (f64::from(*x) - m).powi(2));
             }
         }
         Features::Sparse(all) => {
             for row in 0..all.rows() {
+                let weight = weight_of(weights, row);
                 let (columns, values) = all.row(row);
-                columns.iter().zip(values).for_each(|(c, x)| sums[*c as usize] += f64::from(*x).powi(2));
+                let pairs = columns.iter().zip(values);
+                pairs.for_each(|(c, x)| sums[*c as usize] += weight * f64::from(*x).powi(2));
             }
-            sums.iter_mut().zip(mean).for_each(|(sum, m)| *sum = (*sum - rows * m * m).max(0.0));
+            sums.iter_mut().zip(mean).for_each(|(sum, m)| *sum = (*sum - total * m * m).max(0.0));
         }
     }
     sums
 }
 
-/// Σ (x_i − x̄)(x_i − x̄)ᵀ.
-fn moments(features: &Features, mean: &[f64]) -> Array2<f64> {
+/// Σ w_i (x_i − x̄)(x_i − x̄)ᵀ.
+fn moments(features: &Features, weights: Option<&[f32]>, mean: &[f64]) -> Array2<f64> {
     let columns = mean.len();
     let mut sum = Array2::<f64>::zeros((columns, columns));
     match features {
         Features::Dense(all) => {
             let mean = Array1::from(mean.to_vec());
-            for rows in all.axis_chunks_iter(Axis(0), ROWS) {
-                let centered = rows.mapv(f64::from) - &mean;
+            for (chunk, rows) in all.axis_chunks_iter(Axis(0), ROWS).enumerate() {
+                let mut centered = rows.mapv(f64::from) - &mean;
+                for (row, mut numbers) in centered.outer_iter_mut().enumerate().filter(|_| weights.is_some())
+                {
+                    numbers *= weight_of(weights, chunk * ROWS + row).sqrt();
+                }
                 sum += &gram(centered.view());
             }
         }
         Features::Sparse(all) => {
             for row in 0..all.rows() {
+                let weight = weight_of(weights, row);
                 let (columns, values) = all.row(row);
                 for (c, x) in columns.iter().zip(values) {
                     let mut out = sum.row_mut(*c as usize);
                     columns
                         .iter()
                         .zip(values)
-                        .for_each(|(d, y)| out[*d as usize] += f64::from(*x) * f64::from(*y));
+                        .for_each(|(d, y)| out[*d as usize] += weight * f64::from(*x) * f64::from(*y));
                 }
             }
-            let rows = all.rows() as f64;
+            let total = total(weights, all.rows());
             for (mut out, left) in sum.outer_iter_mut().zip(mean) {
-                out.iter_mut().zip(mean).for_each(|(entry, right)| *entry -= rows * left * right);
+                out.iter_mut().zip(mean).for_each(|(entry, right)| *entry -= total * left * right);
             }
         }
     }
@@ -142,9 +165,17 @@ mod tests {
             sparse.push(&places, &values).unwrap();
         }
         let both = [Features::Dense(dense.clone()), Features::Sparse(sparse)];
-        let [of_dense, of_sparse] = both.map(|features| {
-            let mean = mean_of(&features);
-            (moments(&features, &mean), variances(&features, &mean), Spectrum::of(&features, true).unwrap())
+        let weights: Vec<f32> = (0..30).map(|row| 0.5 * (row % 4) as f32).collect();
+        for weights in [None, Some(&weights[..])] {
+            compare(&both, weights);
+        }
+    }
+
+    fn compare(both: &[Features; 2], weights: Option<&[f32]>) {
+        let [of_dense, of_sparse] = both.each_ref().map(|features| {
+            let mean = mean_of(features, weights);
+            let spectrum = Spectrum::of(features, weights, true).unwrap();
+            (moments(features, weights, &mean), variances(features, weights, &mean), spectrum)
         });
         assert!((&of_dense.0 - &of_sparse.0).iter().all(|x| x.abs() < 1e-10));
         for (column, (x, y)) in of_dense.1.iter().zip(&of_sparse.1).enumerate() {

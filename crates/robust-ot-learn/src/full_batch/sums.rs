@@ -7,7 +7,7 @@ use robust_ot::loss::Targets;
 use robust_ot::{Error, Kernels, Result};
 
 use crate::dataset::Dataset;
-use crate::linear::{Batch, block_len};
+use crate::linear::{Batch, block_len, resize_rows};
 use crate::objective::{Objective, ObjectiveWorkspace};
 
 /// The number of logits computed at a time.
@@ -22,6 +22,7 @@ pub(super) struct Sums<'a> {
     rows_per_block: usize,
     batch: Batch,
     targets: Targets,
+    weights: Vec<f32>,
     logits: Array2<f32>,
     of_block: Vec<f32>,
     workspace: ObjectiveWorkspace,
@@ -37,6 +38,7 @@ impl<'a> Sums<'a> {
             rows_per_block: (LOGITS / labels.max(1)).max(256),
             batch: Batch::workspace(data.features()),
             targets: data.targets().select(&[]),
+            weights: Vec::new(),
             logits: Array2::zeros((0, labels)),
             of_block: Vec::new(),
             workspace: ObjectiveWorkspace::default(),
@@ -56,12 +58,12 @@ impl<'a> Sums<'a> {
         let mut loss = 0.0;
         for (at, chosen) in self.rows.chunks(self.rows_per_block).enumerate() {
             self.targets.gather(self.data.targets(), chosen);
-            if self.logits.nrows() != chosen.len() {
-                self.logits = Array2::zeros((chosen.len(), labels));
-            }
+            resize_rows(&mut self.logits, chosen.len());
             let features = self.data.features();
-            self.batch.forward(features, chosen, weights, Some(bias), self.logits.view_mut());
-            loss += self.objective.evaluate(&mut self.logits, &self.targets, &mut self.workspace)?;
+            self.batch.gather(features, chosen, None);
+            self.batch.forward(weights, Some(bias), self.logits.view_mut());
+            let weights = self.data.gather_weights(chosen, &mut self.weights);
+            loss += self.objective.evaluate(&mut self.logits, &self.targets, weights, &mut self.workspace)?;
             if !loss.is_finite() {
                 return Err(Error::NotFinite { name: "the loss", row: 0, column: 0, value: loss });
             }

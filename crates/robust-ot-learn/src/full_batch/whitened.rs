@@ -80,7 +80,7 @@ impl<'a> Whitened<'a> {
             *scale = (sigma[j] / curvature).sqrt() as f32;
             decay[i * labels + j] = (l2 / curvature) as f32;
         }
-        let rows = data.rows() as f64;
+        let rows = data.total_weight().max(f64::from(f32::MIN_POSITIVE));
         let bias_scales = curvatures.iter().map(|c| (1.0 / (rows * c)).sqrt() as f32).collect();
         let zeros = || Array2::zeros((features, labels));
         Self {

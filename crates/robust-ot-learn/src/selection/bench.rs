@@ -9,9 +9,9 @@ use super::folds::{Split, counts};
 use crate::dataset::Dataset;
 use crate::fit::Preparation;
 use crate::full_batch::{Linear, Penalty, Ridge, Spectrum, Stop, Whitened, in_spectrum, starts};
+use crate::hidden_layer::logits;
 use crate::label_kernel::{LabelKernel, PriorGeometry, gibbs};
 use crate::label_means::label_means;
-use crate::linear;
 use crate::objective::{Objective, Output};
 use crate::score::{accuracy, rank_each};
 
@@ -118,7 +118,7 @@ impl<'a> Bench<'a> {
             let preprocessing = scaling.of(&train);
             train.preprocess(&preprocessing)?;
             held.preprocess(&preprocessing)?;
-            let spectrum = Spectrum::of(train.features(), with_bias)?;
+            let spectrum = Spectrum::of(train.features(), train.weights(), with_bias)?;
             let ridge = spectrum.vectors.is_some().then(|| {
                 let ridge = Ridge::new(&train, square, &spectrum, with_bias)?;
                 Ok((ridge, in_spectrum(held.features(), &spectrum)))
@@ -200,7 +200,7 @@ impl<'a> Bench<'a> {
                         return Ok(None);
                     }
                     let bias = Some(model.bias.as_slice());
-                    out.assign(&linear::logits(held.features(), model.weights.view(), bias));
+                    out.assign(&logits(held.features(), None, model.weights.view(), bias));
                     *warm = Some(model);
                 }
             }

@@ -174,7 +174,7 @@ impl<T: Real> CostRows<'_, T> {
                     costs[[rows[i], columns[j]]]
                 }))
             }
-            Self::Streamed(factors) => Picked::Streamed(factors.picked(rows, columns)),
+            Self::Streamed(factors) => Picked::Streamed(Box::new(factors.picked(rows, columns))),
         }
     }
 
@@ -235,7 +235,7 @@ fn wider(x: (f64, f64), y: (f64, f64)) -> (f64, f64) {
 #[derive(Debug)]
 pub(crate) enum Picked<T: Real> {
     Stored(Array2<T>),
-    Streamed(CostFactors<T>),
+    Streamed(Box<CostFactors<T>>),
 }
 
 impl<T: Real> Picked<T> {
