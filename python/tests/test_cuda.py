@@ -484,7 +484,7 @@ def test_the_operator_is_what_torch_expects(dtype: Any) -> None:
 
 
 @torch_gpu
-def test_what_is_not_for_a_card_is_refused() -> None:
+def test_what_a_gpu_does_not_compute_is_refused() -> None:
     from robust_ot.torch import RobustOTLoss
 
     vectors, logits, target = batch(6, False, "cuda")

@@ -10,9 +10,9 @@ const KNOWN: [(&str, usize, &str, &str); 10] = [
     ("robust-ot-cuda/src/arguments.rs", 4, "plain structs as kernel arguments", "tests/training.rs"),
     (
         "robust-ot-cuda/src/batch_loss.rs",
-        2,
-        "tensors of torch by address",
-        "test_losses_follow_the_stream_of_torch",
+        5,
+        "tensors, a workspace and a stream of torch by address; plain structs as kernel arguments",
+        "test_one_iteration_agrees_in_both_precisions, test_streams_at_the_same_time",
     ),
     ("robust-ot-cuda/src/blas.rs", 5, "cuBLAS", "tests/training.rs, tests/pairs.rs"),
     ("robust-ot-cuda/src/compile.rs", 4, "NVRTC", "tests/kernels.rs"),
