@@ -189,17 +189,13 @@ fn compare_slopes(seed: u64) {
         logs[[0, to]] = (logs[[0, to]].exp() + by).ln();
         loss.loss_gradient(logs.view(), &targets).unwrap().losses[0]
     };
-    let step = 2e-5;
-    // h ln h bends too much where h is not many steps from zero.
-    if logs[[0, to]].exp() < 100.0 * step {
-        return;
-    }
     let slope_at = |step: f64| (moved(step) - moved(-step)) / (2.0 * step);
-    let slope = (4.0 * slope_at(0.5 * step) - slope_at(step)) / 3.0;
     let expected = found.gradients[[0, to]] - found.gradients[[0, from]];
+    // Where the mass of a label is nearly what a true label needs, the slope changes within 1e-5; a tenth of the step sees that.
+    let slopes = [2e-5, 2e-6].map(|step| (4.0 * slope_at(0.5 * step) - slope_at(step)) / 3.0);
     assert!(
-        (slope - expected).abs() <= 1e-4 * (1.0 + slope.abs()),
-        "seed {seed}, {set}, entropy {entropy}, {count} of {labels} labels: {expected} is not {slope}"
+        slopes.iter().any(|slope| (slope - expected).abs() <= 1e-4 * (1.0 + slope.abs())),
+        "seed {seed}, {set}, entropy {entropy}, {count} of {labels} labels: {expected} is not {slopes:?}"
     );
 }
 

@@ -7,8 +7,8 @@ use num_bigint::{BigInt, Sign};
 use robust_ot::MetricSet;
 use robust_ot::sets::Prior;
 
-/// Numbers are integers over 2^SHIFT: enough for every double.
-const SHIFT: i32 = 1075;
+/// Numbers are integers over 2^SHIFT: enough for all digits of a double above 1e-160.
+const SHIFT: i32 = 600;
 /// Bits after the point of the exponentials, which are off by less than 2^-(BITS - 40).
 const BITS: usize = 700;
 
