@@ -61,6 +61,7 @@ _KEYWORDS = (
     "weight_decay",
     "bias",
     "validation",
+    "select",
     "patience",
     "device",
     "precision",
@@ -165,8 +166,11 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         Fraction of the rows to hold out, 0 for none. With ``lbfgs`` they choose what is ``auto``, and the model learns from
         all rows in the end; by default every row is held out in turn if there are few, else 0.2. With ``adam`` and ``sgd``
         they choose the epoch; by default 0.1 if there are at least 200 rows.
+    select : {'auto', 'auc', 'map', 'p@1', 'semantic', 'rank'}
+        What the held-out rows choose by: ``rank`` is AUC + mAP + P@1, and ``semantic`` the cost of the top labels, which needs
+        ``label_vectors``; ``auto`` is ``rank`` with ``lbfgs`` and ``auc`` with ``adam`` and ``sgd``.
     patience : int, optional
-        Epochs without a better AUC on the held-out rows before training stops; 20 by default.
+        Epochs without a better score of the held-out rows before training stops; 20 by default.
     device : {'auto', 'cpu', 'cuda', 'cuda:N'}
         Where :meth:`fit` trains. ``auto`` uses a GPU if one is available and the work is worth it; ``cuda`` uses a GPU or
         fails. :meth:`partial_fit` and predictions run on the CPU.
@@ -267,6 +271,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         weight_decay: float | None = None,
         bias: bool = True,
         validation: float | None = None,
+        select: str = "auto",
         patience: int | None = None,
         device: str = "auto",
         precision: str = "f32",
@@ -318,6 +323,7 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         self.weight_decay = weight_decay
         self.bias = bias
         self.validation = validation
+        self.select = select
         self.patience = patience
         self.device = device
         self.precision = precision

@@ -145,7 +145,13 @@ impl Learner {
     /// Ends a pass that was taken step by step, and records its loss and duration.
     pub fn end_pass(&mut self, loss: f64, seconds: f64) {
         let epoch = self.history().len() + 1;
-        self.state.progress.epochs.push(Epoch { epoch, loss, seconds, validation_auc: None });
+        self.state.progress.epochs.push(Epoch {
+            epoch,
+            loss,
+            seconds,
+            validation_auc: None,
+            validation_score: None,
+        });
     }
 }
 

@@ -31,6 +31,7 @@
 mod asymmetric;
 mod checkpoint;
 pub mod compare;
+mod criterion;
 pub mod data;
 mod dataset;
 mod decision;
@@ -79,6 +80,7 @@ mod trainer;
 mod verify;
 
 pub use self::asymmetric::Asymmetric;
+pub use self::criterion::{Criterion, HeldScores};
 pub use self::dataset::{Dataset, sample_per_class};
 pub use self::decision::{LabelLaw, least_cost_labels};
 pub use self::engine::{Engine, EpochWork};

@@ -9,6 +9,7 @@ use robust_ot::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::asymmetric::Asymmetric;
+use crate::criterion::Criterion;
 use crate::data::Features;
 use crate::extension::Extension;
 use crate::hidden_layer::{HiddenLayer, logits};
@@ -103,6 +104,9 @@ pub struct About {
     /// How logits became odds; the weights and biases include it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
+    /// By what held-out rows chose, if they did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub select: Option<Criterion>,
     /// Every candidate that was tried on held-out rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<Tried>,

@@ -169,6 +169,6 @@ impl Scores {
     }
 }
 
-fn has_one_label_per_row(truth: &Targets) -> bool {
+pub(crate) fn has_one_label_per_row(truth: &Targets) -> bool {
     (0..truth.rows()).all(|row| truth.row(row).len() == 1)
 }

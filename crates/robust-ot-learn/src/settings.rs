@@ -5,6 +5,7 @@ use std::str::FromStr;
 use robust_ot::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::criterion::Criterion;
 use crate::hidden_settings::HiddenSettings;
 use crate::optimizer::{Optimizer, Schedule};
 
@@ -59,7 +60,8 @@ impl Reduction {
 /// | `start` | 0 | the initial value of all weights | finite |
 /// | `reduction` | mean | how the losses of a batch are combined | |
 /// | `seed` | 0 | seed of the row order | |
-/// | `patience` | none | epochs without a better validation AUC before training stops | [1, ∞) |
+/// | `patience` | none | epochs without a better validation score before training stops | [1, ∞) |
+/// | `select` | auc | the score by which held-out rows choose the epoch | |
 ///
 /// ```
 /// use robust_ot_learn::TrainSettings;
@@ -90,8 +92,17 @@ pub struct TrainSettings {
     pub reduction: Reduction,
     /// Seed of the row order.
     pub seed: u64,
-    /// Epochs without a better validation AUC before training stops.
+    /// Epochs without a better validation score before training stops.
     pub patience: Option<usize>,
+    /// The score by which held-out rows choose the epoch.
+    #[serde(default, skip_serializing_if = "is_auc")]
+    pub select: Criterion,
+}
+
+/// Checkpoints of runs that are chosen by AUC are those of before there was a choice.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_auc(select: &Criterion) -> bool {
+    *select == Criterion::Auc
 }
 
 impl Default for TrainSettings {
@@ -109,6 +120,7 @@ impl Default for TrainSettings {
             reduction: Reduction::Mean,
             seed: 0,
             patience: None,
+            select: Criterion::Auc,
         }
     }
 }

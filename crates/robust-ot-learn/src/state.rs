@@ -52,7 +52,7 @@ pub(super) struct Best {
 pub(super) struct Progress {
     pub(super) steps: u64,
     pub(super) epochs: Vec<Epoch>,
-    /// The epoch with the largest validation AUC, and that AUC.
+    /// The epoch with the best validation score, and that score.
     pub(super) best: Option<(usize, f64)>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use ndarray::Array2;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -9,13 +10,13 @@ use robust_ot::solve::Interrupt;
 use robust_ot::{Error, Kernels, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::criterion::{Criterion, HeldScores};
 use crate::dataset::Dataset;
 use crate::engine::{Engine, EpochWork};
 use crate::hidden_layer::logits;
 use crate::model::{Model, probabilities};
 use crate::objective::Objective;
 use crate::optimizer::Step;
-use crate::score::rank;
 use crate::settings::{Reduction, TrainSettings};
 use crate::slopes::Slopes;
 use crate::state::{Layer, State, output_weights};
@@ -24,7 +25,7 @@ use crate::state::{Layer, State, output_weights};
 ///
 /// ```
 /// use robust_ot_learn::Epoch;
-/// let epoch = Epoch { epoch: 3, loss: 0.25, seconds: 0.1, validation_auc: None };
+/// let epoch = Epoch { epoch: 3, loss: 0.25, seconds: 0.1, validation_auc: None, validation_score: None };
 /// assert_eq!(epoch.epoch, 3);
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub struct Epoch {
     /// AUC on the held-out rows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub validation_auc: Option<f64>,
+    /// How good the criterion finds the held-out rows, if it is another than AUC; larger is better.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub validation_score: Option<f64>,
 }
 
 /// A training run.
@@ -66,6 +70,7 @@ pub struct Trainer<'a> {
     pub(super) train: &'a Dataset,
     pub(super) validation: Option<&'a Dataset>,
     pub(super) objective: &'a Objective,
+    label_vectors: Option<&'a Array2<f64>>,
     pub(super) settings: TrainSettings,
     /// Out of date between an epoch on the engine and [`Trainer::fetch`].
     pub(super) state: State,
@@ -127,6 +132,7 @@ impl<'a> Trainer<'a> {
             train,
             validation,
             objective,
+            label_vectors: None,
             settings,
             state,
             engine: None,
@@ -135,6 +141,13 @@ impl<'a> Trainer<'a> {
             order,
             slopes,
         }
+    }
+
+    /// Gives labels the vectors that the criterion [`Criterion::Semantic`] needs.
+    #[must_use]
+    pub fn with_label_vectors(mut self, vectors: Option<&'a Array2<f64>>) -> Self {
+        self.label_vectors = vectors;
+        self
     }
 
     /// Runs all further steps on another device.
@@ -175,7 +188,7 @@ impl<'a> Trainer<'a> {
         &self.state.progress.epochs
     }
 
-    /// The epoch with the best validation AUC.
+    /// The epoch with the best validation score.
     pub fn best_epoch(&self) -> Option<usize> {
         self.state.progress.best.map(|(epoch, _)| epoch)
     }
@@ -244,8 +257,12 @@ impl<'a> Trainer<'a> {
             }
         }
         let seconds = start.elapsed().as_secs_f64();
-        let validation_auc = self.validate()?;
-        let found = Epoch { epoch, loss: sum / self.train.total_weight(), seconds, validation_auc };
+        let scores = self.validate()?;
+        let select = self.settings.select;
+        let validation_score = scores.filter(|_| select != Criterion::Auc).map(|scores| select.of(&scores));
+        let validation_auc = scores.map(|scores| scores.auc);
+        let loss = sum / self.train.total_weight();
+        let found = Epoch { epoch, loss, seconds, validation_auc, validation_score };
         self.state.progress.epochs.push(found.clone());
         Ok(Some(found))
     }
@@ -291,8 +308,8 @@ impl<'a> Trainer<'a> {
         Ok(loss)
     }
 
-    /// Computes the AUC on the held-out rows and keeps the best weights.
-    fn validate(&mut self) -> Result<Option<f64>> {
+    /// Scores the held-out rows and keeps the best weights.
+    fn validate(&mut self) -> Result<Option<HeldScores>> {
         let Some(validation) = self.validation else { return Ok(None) };
         let logits = if let Some(engine) = &mut self.engine {
             engine.logits(validation.features())?
@@ -308,18 +325,23 @@ impl<'a> Trainer<'a> {
             let what = "a logit of the validation rows";
             return Err(Error::Diverged { what, value: f64::from(*odd), epoch, batch: 0 });
         }
-        let auc = rank(probabilities(&logits, self.objective.output()).view(), validation.targets())?.auc;
-        if !auc.is_finite() {
+        let select = self.settings.select;
+        select.check(self.label_vectors.is_some())?;
+        let vectors = self.label_vectors.filter(|_| select == Criterion::Semantic);
+        let probabilities = probabilities(&logits, self.objective.output());
+        let scores = HeldScores::of(probabilities.view(), validation.targets(), vectors)?;
+        if !scores.auc.is_finite() {
             let rule =
                 "large enough that some label has both positive and negative rows among those held out";
             return Err(Error::parameter("validation", rule, format!("{} rows", validation.rows())));
         }
-        if progress.best.is_none_or(|(_, best)| auc > best) {
+        let value = select.of(&scores);
+        if progress.best.is_none_or(|(_, best)| value > best) {
             self.fetch()?;
-            self.state.progress.best = Some((self.state.progress.epochs.len() + 1, auc));
+            self.state.progress.best = Some((self.state.progress.epochs.len() + 1, value));
             self.state.best = Some(self.state.values());
         }
-        Ok(Some(auc))
+        Ok(Some(scores))
     }
 
     /// The model of the last epoch, or of the best epoch if there is validation.

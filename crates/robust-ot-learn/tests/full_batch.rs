@@ -7,14 +7,19 @@ use robust_ot::loss::Targets;
 use robust_ot::solve::Interrupt;
 use robust_ot_learn::data::{Features, Sparse};
 use robust_ot_learn::{
-    Columns, Dataset, FitEvent, FitSettings, Fitted, FullFit, LossName, Method, Model, Optimizer,
-    Preparation, PriorChoice, PriorGeometry, Samples, StreamingFit,
+    Columns, Criterion, Dataset, FitEvent, FitSettings, Fitted, FullFit, LossName, Method, Model, Optimizer,
+    Preparation, PriorChoice, PriorGeometry, Samples, StreamingFit, Tried,
 };
 
 type Change = fn(&mut FitSettings);
 
 const TEMPERATURE: f64 = 0.7;
 const FREE: f64 = 0.4;
+
+/// By what candidates are compared.
+fn sum(tried: &Tried) -> f64 {
+    Criterion::Rank.of(&tried.scores())
+}
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|label| format!("label {label}")).collect()
@@ -260,8 +265,8 @@ fn what_is_chosen_is_the_best_candidate() {
         fit(&FitSettings::default(), Features::Dense(x.clone()), &truth, Some(vectors(5)), 5);
     assert!(notes.is_empty(), "{notes:?}");
     let about = &model.about;
-    let best = about.tried.iter().map(robust_ot_learn::Tried::sum).fold(0.0, f64::max);
-    let chosen = about.tried.iter().find(|tried| tried.sum() >= best).unwrap();
+    let best = about.tried.iter().map(sum).fold(0.0, f64::max);
+    let chosen = about.tried.iter().find(|tried| sum(tried) >= best).unwrap();
     assert_eq!(
         (chosen.loss.as_str(), Some(chosen.prior), Some(chosen.l2)),
         (about.loss.as_str(), about.prior, about.l2)

@@ -49,6 +49,9 @@ pub fn history<'py>(py: Python<'py>, epochs: &[Epoch]) -> PyResult<Bound<'py, Py
         if let Some(auc) = epoch.validation_auc {
             one.set_item("validation_auc", auc)?;
         }
+        if let Some(score) = epoch.validation_score {
+            one.set_item("validation_score", score)?;
+        }
         list.append(one)?;
     }
     Ok(list)

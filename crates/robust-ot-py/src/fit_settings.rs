@@ -199,6 +199,7 @@ pub fn fit_settings(keywords: &Bound<'_, PyDict>) -> PyResult<FitSettings> {
         prior: keywords.prior()?,
         preparation: keywords.preparation()?,
         validation: keywords.number("validation")?,
+        select: keywords.unless_auto("select")?,
         protocol: None,
         seed: seed.unwrap_or_default(),
         memory: Memory::free(),

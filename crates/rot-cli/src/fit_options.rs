@@ -40,6 +40,7 @@ impl FitOptions {
             prior: self.prior.read(),
             preparation,
             validation: self.training.validation,
+            select: self.training.select,
             protocol,
             seed: self.training.seed,
             memory: Memory::free(),

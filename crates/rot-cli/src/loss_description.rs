@@ -1,6 +1,6 @@
 //! The loss of a model in words.
 
-use robust_ot_learn::{About, Asymmetric, Prior, PriorGeometry};
+use robust_ot_learn::{About, Asymmetric, Criterion, Prior, PriorGeometry};
 
 /// Describes the loss and its parameters in a few words.
 pub fn describe_loss(about: &About) -> String {
@@ -59,7 +59,13 @@ pub fn describe_choice(about: &About) -> String {
     }
     match about.tried.len() {
         0 => {}
-        count => words.push(format!("the best of {count} candidates on held-out rows")),
+        count => {
+            let by = match about.select.unwrap_or(Criterion::Rank) {
+                Criterion::Rank => String::new(),
+                other => format!(" by {other}"),
+            };
+            words.push(format!("the best of {count} candidates on held-out rows{by}"));
+        }
     }
     words.join(if about.blend.is_empty() { ", " } else { "; " })
 }

@@ -8,8 +8,8 @@ use clap::Args;
 use robust_ot::solve::Interrupt;
 use robust_ot_cuda::{DeviceChoice, FitDevice};
 use robust_ot_learn::{
-    About, Epoch, FitRun, FitSettings, Fitted, FullFit, Method, Model, PriorChoice, Samples, Scores, Trainer,
-    zero_rows_note,
+    About, Criterion, Epoch, FitRun, FitSettings, Fitted, FullFit, Method, Model, PriorChoice, Samples,
+    Scores, Trainer, zero_rows_note,
 };
 use serde_json::{Map, Value, json};
 
@@ -279,8 +279,8 @@ impl Train {
         let few = few_rows(&about.label_rows);
         few.map_or(Ok(()), |few| writeln!(out, "{few}"))?;
         if let Some(best) = about.best_epoch {
-            let auc = history[best - 1].validation_auc.unwrap_or(f64::NAN);
-            writeln!(out, "weights of epoch {best}, with the best validation AUC, {auc:.4}")?;
+            let (what, score) = validation_score(about.select.unwrap_or_default(), &history[best - 1]);
+            writeln!(out, "weights of epoch {best}, with the best validation {what}, {score:.4}")?;
         }
         if let Some(scores) = &about.scores {
             writeln!(out, "\n{}", score_table(&[(&format!("{} test rows", scores.rows), scores)]))?;
@@ -310,6 +310,18 @@ fn fitted_at_once(
             "interrupted while candidates were compared on held-out rows; there are no weights to save yet";
         Failure::Interrupted(message.into())
     })
+}
+
+/// The score of the held-out rows that chooses the epoch, by its name.
+fn validation_score(select: Criterion, epoch: &Epoch) -> (&'static str, f64) {
+    let score = epoch.validation_score.unwrap_or(f64::NAN);
+    match select {
+        Criterion::Auc => ("AUC", epoch.validation_auc.unwrap_or(f64::NAN)),
+        Criterion::AveragePrecision => ("mAP", score),
+        Criterion::PrecisionAt1 => ("P@1", score),
+        Criterion::Semantic => ("semantic cost", -score),
+        Criterion::Rank => ("AUC + mAP + P@1", score),
+    }
 }
 
 /// The median time of an epoch, in seconds.

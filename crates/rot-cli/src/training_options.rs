@@ -2,7 +2,9 @@
 
 use clap::{Args, ValueEnum};
 use robust_ot_cuda::{DeviceChoice, Precision};
-use robust_ot_learn::{HiddenChoice, Method, Optimizer, Protocol, Reduction, Schedule, TrainingChoice};
+use robust_ot_learn::{
+    Criterion, HiddenChoice, Method, Optimizer, Protocol, Reduction, Schedule, TrainingChoice,
+};
 
 use crate::parse::{named, parsed};
 
@@ -26,6 +28,15 @@ fn optimizer(name: &str) -> Result<Minimizer, String> {
         _ => parsed(name).map(Minimizer::Steps).map_err(|_| "must be lbfgs, adam, adamw or sgd".to_owned()),
     }
 }
+
+/// What held-out rows choose by.
+pub const CRITERIA: [(&str, &str); 5] = [
+    ("auc", "Macro AUC"),
+    ("map", "Mean average precision"),
+    ("p@1", "The fraction of rows whose top label is true"),
+    ("semantic", "The least semantic cost of the top label, or of the top five where rows have several"),
+    ("rank", "The sum of AUC, mAP and P@1"),
+];
 
 /// Whose settings replace the defaults.
 const PROTOCOLS: [(&str, &str); 2] = [
@@ -83,7 +94,11 @@ pub struct TrainingOptions {
     /// few, else 0.2; with adam and sgd, 0.1 with at least 200 rows, else 0]
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     pub validation: Option<f64>,
-    /// Stop after this many epochs without a better AUC on the held-out rows [default: 20]
+    /// What the held-out rows choose by: rank is AUC + mAP + P@1, and semantic the cost of the top labels, with --label-vectors
+    /// [default: rank with lbfgs; auc with adam and sgd]
+    #[arg(long, value_parser = named::<Criterion>(&CRITERIA))]
+    pub select: Option<Criterion>,
+    /// Stop after this many epochs without a better score of the held-out rows [default: 20]
     #[arg(long, value_name = "N")]
     patience: Option<usize>,
     /// Where to train: auto, cpu, cuda or cuda:N. auto uses a GPU if one is available and the work is large enough; cuda

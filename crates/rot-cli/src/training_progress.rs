@@ -106,7 +106,10 @@ fn tell(bar: &ProgressBar, last_line: &mut Option<Instant>, always: bool, what: 
 }
 
 fn show(bar: &ProgressBar, last_line: &mut Option<Instant>, epoch: &Epoch, epochs: usize) {
-    let validation = epoch.validation_auc.map_or(String::new(), |auc| format!(", validation AUC {auc:.4}"));
+    let auc = epoch.validation_auc.map_or(String::new(), |auc| format!(", validation AUC {auc:.4}"));
+    let chosen_by =
+        epoch.validation_score.map_or(String::new(), |score| format!(", chosen by {:.4}", score.abs()));
+    let validation = format!("{auc}{chosen_by}");
     let what = format!("loss {:.6}{validation}, {:.3} s per epoch", epoch.loss, epoch.seconds);
     bar.set_length(epochs as u64);
     bar.set_position(epoch.epoch as u64);

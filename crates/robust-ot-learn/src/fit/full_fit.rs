@@ -16,6 +16,7 @@ use super::preparation::Preparation;
 use super::run::{Fitted, zero_rows_note};
 use super::samples::Samples;
 use super::settings::FitSettings;
+use crate::criterion::Criterion;
 use crate::dataset::Dataset;
 use crate::extension::{Extension, extended};
 use crate::full_batch::{Linear, Spectrum, Stop};
@@ -142,7 +143,13 @@ impl FullFit {
         let (mut linear, reached) = problem.minimize(FINE, interrupt, |value| {
             let (loss, before) = (value / rows, history.iter().map(|epoch| epoch.seconds).sum::<f64>());
             let seconds = start.elapsed().as_secs_f64() - before;
-            let epoch = Epoch { epoch: history.len() + 1, loss, seconds, validation_auc: None };
+            let epoch = Epoch {
+                epoch: history.len() + 1,
+                loss,
+                seconds,
+                validation_auc: None,
+                validation_score: None,
+            };
             tell(FitEvent::Iteration(&epoch));
             history.push(epoch);
         })?;
@@ -211,8 +218,11 @@ impl FullFit {
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(FitEvent),
     ) -> Result<Option<(Chosen, Vec<Tried>)>> {
-        let Self { settings, train, validation, .. } = self;
+        let Self { settings, samples, seen, train, validation, .. } = self;
         let geometries = settings.prior.geometries(names.is_some())?;
+        let criterion = settings.select.unwrap_or(Criterion::Rank);
+        criterion.check(names.is_some())?;
+        let vectors = samples.label_vectors.as_ref().map(|all| all.select(Axis(0), seen));
         let work = work_of(train);
         let splits = match (settings.validation, &validation) {
             (Some(0.0), _) | (_, Some(_)) => Vec::new(),
@@ -227,6 +237,8 @@ impl FullFit {
             free: settings.prior.free,
             l2: settings.prior.l2,
             names,
+            criterion,
+            costs: vectors.as_ref().filter(|_| criterion == Criterion::Semantic),
             with_bias: settings.training.bias.unwrap_or(true),
             work,
             thorough: work <= SMALL,
@@ -341,6 +353,7 @@ impl FullFit {
             prior: Some(chosen.parts[0].prior),
             l2: Some(chosen.parts[0].l2),
             calibration: chosen.calibration,
+            select: (!tried.is_empty()).then(|| self.settings.select.unwrap_or(Criterion::Rank)),
             tried,
             label_rows,
             extension,

@@ -77,12 +77,14 @@ impl FitRun {
             Some(validation) => (train, Some(validation)),
             None => hold_out(settings, train, &mut notes)?,
         };
-        let training = settings.training.settings(
+        let mut training = settings.training.settings(
             train.rows(),
             validation.is_some(),
             settings.protocol,
             settings.seed,
         )?;
+        training.select = settings.select.unwrap_or_default();
+        training.select.check(label_vectors.is_some())?;
         check_memory(&train, &training, settings.memory)?;
         let preprocessing = settings.preparation.of(&train);
         let zero_rows = train.preprocess(&preprocessing)?;
@@ -93,7 +95,11 @@ impl FitRun {
         }
         let FitObjective { objective, about, geometry } =
             FitObjective::new(settings, Some(training.clone()), &train, label_vectors.as_ref())?;
-        let mut about = About { dropped_labels, first_index, ..about };
+        let select = validation.is_some().then_some(training.select);
+        if let (Some(select), None) = (settings.select, &validation) {
+            notes.push(format!("no rows are held out, so nothing is chosen by {select}"));
+        }
+        let mut about = About { dropped_labels, first_index, select, ..about };
         let mut root = None;
         if training.hidden.is_some() {
             let (prior, found) = last_layer_prior(&settings.prior, &train, label_vectors.as_ref())?;
@@ -134,7 +140,9 @@ impl FitRun {
     /// # Errors
     /// When data and objective do not fit.
     pub fn trainer(&self) -> Result<Trainer<'_>> {
-        Trainer::new(&self.train, self.validation.as_ref(), &self.objective, self.settings.clone())
+        let (validation, settings) = (self.validation.as_ref(), self.settings.clone());
+        let trainer = Trainer::new(&self.train, validation, &self.objective, settings)?;
+        Ok(trainer.with_label_vectors(self.label_vectors.as_ref()))
     }
 
     /// The model of a trainer that [`FitRun::trainer`] started, with the CPU as its device. A trainer that has epochs left was

@@ -13,6 +13,7 @@ use super::run::{FitRun, Fitted};
 use super::samples::Samples;
 use super::target_choice::TargetChoice;
 use super::training_choice::TrainingChoice;
+use crate::criterion::Criterion;
 use crate::memory::Memory;
 
 /// How a model is fitted. The defaults of the command `rot train` and of the Python classifier are the defaults here.
@@ -43,9 +44,11 @@ pub struct FitSettings {
     pub prior: PriorChoice,
     /// The scaling of features.
     pub preparation: Preparation,
-    /// The fraction of the training rows to hold out, 0 for none; the weights of the epoch with the best AUC on them are
-    /// kept. The default is 0.1 with at least 200 rows, else 0.
+    /// The fraction of the training rows to hold out, 0 for none; the weights of the epoch that is best on them are kept. The default is 0.1 with at least 200 rows, else 0.
     pub validation: Option<f64>,
+    /// What held-out rows choose by: a candidate over all rows at once, by default [`Criterion::Rank`], or the epoch with
+    /// stochastic steps, by default [`Criterion::Auc`].
+    pub select: Option<Criterion>,
     /// Published settings that replace the defaults.
     pub protocol: Option<Protocol>,
     /// Seed of the order of rows, the held-out rows and random groups.
@@ -63,6 +66,7 @@ impl Default for FitSettings {
             prior: PriorChoice::default(),
             preparation: Preparation::default(),
             validation: None,
+            select: None,
             protocol: None,
             seed: 0,
             memory: Memory(usize::MAX),

@@ -12,7 +12,7 @@ use crate::settings::{Reduction, TrainSettings};
 const HELD_OUT: f64 = 0.1;
 /// Below this number of rows, none are held out by default, and training makes more passes.
 const FEW_ROWS: usize = 200;
-/// The default number of epochs without a better validation AUC before training stops.
+/// The default number of epochs without a better validation score before training stops.
 const PATIENCE: usize = 20;
 /// The number of steps per epoch where rows are few.
 const STEPS: usize = 10;
@@ -76,7 +76,7 @@ pub struct TrainingChoice {
     pub start: Option<f32>,
     /// Whether a step follows the mean or the sum of a batch's gradients.
     pub reduction: Option<Reduction>,
-    /// Epochs without a better validation AUC before training stops.
+    /// Epochs without a better validation score before training stops.
     pub patience: Option<usize>,
 }
 
@@ -133,6 +133,7 @@ impl TrainingChoice {
             reduction: self.reduction.unwrap_or(base.reduction),
             seed,
             patience: self.patience.or(validated.then_some(PATIENCE)),
+            ..base
         };
         settings.check()?;
         Ok(settings)

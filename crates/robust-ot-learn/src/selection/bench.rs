@@ -6,6 +6,7 @@ use robust_ot::solve::Interrupt;
 use robust_ot::{Error, Result};
 
 use super::folds::{Split, counts};
+use crate::criterion::{HeldScores, semantic_cost};
 use crate::dataset::Dataset;
 use crate::fit::Preparation;
 use crate::full_batch::{Linear, Penalty, Ridge, Spectrum, Stop, Whitened, in_spectrum, starts};
@@ -81,20 +82,14 @@ pub(super) struct Bench<'a> {
     folds: Vec<Fold>,
     truth: Targets,
     names: Option<&'a Array2<f64>>,
+    /// The label vectors, if semantic costs are wanted.
+    costs: Option<&'a Array2<f64>>,
     with_bias: bool,
 }
 
 /// A geometry at one temperature, decomposed in every fold.
 #[derive(Debug)]
 pub(super) struct FoldKernels(Vec<LabelKernel>);
-
-/// The scores of the held-out rows.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct HeldScores {
-    pub(super) auc: f64,
-    pub(super) map: f64,
-    pub(super) precision_at_1: f64,
-}
 
 impl<'a> Bench<'a> {
     /// Prepares the folds, each scaled by its own training part, as the rows to predict will be: scaling by all rows would
@@ -103,7 +98,7 @@ impl<'a> Bench<'a> {
         splits: &[Split],
         (train, validation): (&Dataset, Option<&Dataset>),
         scaling: Preparation,
-        names: Option<&'a Array2<f64>>,
+        (names, costs): (Option<&'a Array2<f64>>, Option<&'a Array2<f64>>),
         square: &Objective,
         with_bias: bool,
     ) -> Result<Self> {
@@ -129,7 +124,7 @@ impl<'a> Bench<'a> {
         }
         let mut truth = folds[0].held.targets().clone();
         folds[1..].iter().for_each(|fold| truth.append(fold.held.targets()));
-        Ok(Self { folds, truth, names, with_bias })
+        Ok(Self { folds, truth, names, costs, with_bias })
     }
 
     /// Whether the squared error has its closed form here.
@@ -243,6 +238,10 @@ impl<'a> Bench<'a> {
             auc: auc / pairs,
             map: weighed.sum::<f64>() / pairs,
             precision_at_1: accuracy(scores.view(), &self.truth)?,
+            semantic_cost: self
+                .costs
+                .map(|vectors| semantic_cost(scores.view(), &self.truth, vectors))
+                .transpose()?,
         })
     }
 

@@ -6,12 +6,13 @@ use robust_ot::Result;
 use robust_ot::loss::Targets;
 use robust_ot::solve::Interrupt;
 
-use super::bench::{Base, Bench, FoldKernels, HeldScores};
+use super::bench::{Base, Bench, FoldKernels};
 use super::blend::{Mixture, blend_name, mixtures};
 use super::calibration::Calibration;
 use super::climb::{climb, l2_at};
 use super::folds::Split;
 use super::tried::Tried;
+use crate::criterion::{Criterion, HeldScores};
 use crate::dataset::Dataset;
 use crate::fit::{Columns, Preparation};
 use crate::full_batch::Linear;
@@ -38,6 +39,10 @@ pub(crate) struct Options<'a> {
     pub(crate) l2: Option<f64>,
     /// The centered vectors of the label names.
     pub(crate) names: Option<&'a Array2<f64>>,
+    /// What candidates are compared by.
+    pub(crate) criterion: Criterion,
+    /// The label vectors, if the criterion needs them.
+    pub(crate) costs: Option<&'a Array2<f64>>,
     pub(crate) with_bias: bool,
     /// Products of a row, a feature and a label.
     pub(crate) work: f64,
@@ -76,7 +81,8 @@ impl Part {
 /// A candidate that may be chosen.
 #[derive(Clone)]
 struct Best {
-    sum: f64,
+    /// By the criterion.
+    value: f64,
     chosen: Chosen,
     /// Of the held-out rows.
     logits: Array2<f32>,
@@ -84,7 +90,7 @@ struct Best {
 
 /// A scaling of the features, with its folds.
 struct Scaled<'a> {
-    /// The best sum of scores with plain L2.
+    /// The best value with plain L2.
     plain: f64,
     scaling: Preparation,
     bench: Bench<'a>,
@@ -131,7 +137,7 @@ impl<'a, 'b> Search<'a, 'b> {
             let blend = search.blend(&scaled)?;
             let single = search.best.iter_mut().flatten().filter_map(Option::take);
             for best in single.chain(blend) {
-                if winner.as_ref().is_none_or(|(winner, _)| best.sum > winner.sum) {
+                if winner.as_ref().is_none_or(|(winner, _)| best.value > winner.value) {
                     winner = Some((best, scaled.bench.truth().clone()));
                 }
             }
@@ -154,8 +160,14 @@ impl<'a, 'b> Search<'a, 'b> {
         let mut all: Vec<Scaled> = Vec::new();
         for &scaling in &options.scalings {
             let rows = (train, validation);
-            let mut bench =
-                Bench::new(splits, rows, scaling, options.names, &self.square, options.with_bias)?;
+            let mut bench = Bench::new(
+                splits,
+                rows,
+                scaling,
+                (options.names, options.costs),
+                &self.square,
+                options.with_bias,
+            )?;
             let kernels = bench.kernels(PriorGeometry::None, 1.0)?;
             let start = all.first().map_or(2, |best| best.place);
             let square = self.square.clone();
@@ -228,10 +240,10 @@ impl<'a, 'b> Search<'a, 'b> {
                     let Part { base, prior, l2, .. } = parts[0];
                     let (name, objective) = &bases[base];
                     let scores = bench.scores(Base { name, objective }, &logits)?;
-                    let sum = self.record(blend_name(bases, &parts), *scaling, (prior, l2), scores);
-                    if found.as_ref().is_none_or(|best| sum > best.sum) {
+                    let value = self.record(blend_name(bases, &parts), *scaling, (prior, l2), scores);
+                    if found.as_ref().is_none_or(|best| value > best.value) {
                         let chosen = Chosen { parts, scaling: *scaling, calibration: None };
-                        found = Some(Best { sum, chosen, logits });
+                        found = Some(Best { value, chosen, logits });
                     }
                 }
             }
@@ -273,9 +285,9 @@ impl<'a, 'b> Search<'a, 'b> {
             let kernels = bench.kernels(geometry, temperature)?;
             let start = best.as_ref().map_or(place, |best| best.2);
             let found = self.climb(bench, scaling, scout, (&kernels, prior), start)?;
-            let Some((place, sum)) = found else { return Ok(None) };
-            if best.as_ref().is_none_or(|best| sum > best.0) {
-                best = Some((sum, prior, place));
+            let Some((place, value)) = found else { return Ok(None) };
+            if best.as_ref().is_none_or(|best| value > best.0) {
+                best = Some((value, prior, place));
             }
         }
         let Some((_, Prior { temperature, .. }, start)) = best else { return Ok(None) };
@@ -283,9 +295,9 @@ impl<'a, 'b> Search<'a, 'b> {
         for &free in &frees[1..] {
             let prior = Prior { geometry, temperature, free };
             let found = self.climb(bench, scaling, scout, (&kernels, prior), start)?;
-            let Some((place, sum)) = found else { return Ok(None) };
-            if best.as_ref().is_none_or(|best| sum > best.0) {
-                best = Some((sum, prior, place));
+            let Some((place, value)) = found else { return Ok(None) };
+            if best.as_ref().is_none_or(|best| value > best.0) {
+                best = Some((value, prior, place));
             }
         }
         Ok(best)
@@ -304,8 +316,8 @@ impl<'a, 'b> Search<'a, 'b> {
         let unit = bench.unit(base);
         let mut warm = bench.cold();
         if let Some(l2) = self.options.l2 {
-            let sum = self.score(bench, scaling, base, (kernels, prior, l2), &mut warm)?;
-            return Ok(sum.map(|sum| (start, sum)));
+            let value = self.score(bench, scaling, base, (kernels, prior, l2), &mut warm)?;
+            return Ok(value.map(|value| (start, value)));
         }
         climb(start, |place| {
             self.score(bench, scaling, base, (kernels, prior, l2_at(unit, place)), &mut warm)
@@ -324,20 +336,20 @@ impl<'a, 'b> Search<'a, 'b> {
         let logits = bench.logits(base, kernels, (prior.free, l2), warm, self.interrupt)?;
         let Some(logits) = logits else { return Ok(None) };
         let found = bench.scores(base, &logits)?;
-        let sum = self.record(base.name.to_owned(), scaling, (prior, l2), found);
+        let value = self.record(base.name.to_owned(), scaling, (prior, l2), found);
         let allowed = self.options.geometries.contains(&prior.geometry);
         let place = self.options.bases.iter().position(|(name, _)| *name == base.name).filter(|_| allowed);
         if let Some(place) = place
             && let best = &mut self.best[place][usize::from(prior.geometry != PriorGeometry::None)]
-            && best.as_ref().is_none_or(|best| sum > best.sum)
+            && best.as_ref().is_none_or(|best| value > best.value)
         {
             let chosen = Chosen { parts: vec![Part::alone(place, prior, l2)], scaling, calibration: None };
-            *best = Some(Best { sum, chosen, logits });
+            *best = Some(Best { value, chosen, logits });
         }
-        Ok(Some(sum))
+        Ok(Some(value))
     }
 
-    /// Tells and keeps what a candidate scores, and returns the sum of its scores.
+    /// Tells and keeps what a candidate scores, and returns its value by the criterion.
     fn record(
         &mut self,
         loss: String,
@@ -350,12 +362,12 @@ impl<'a, 'b> Search<'a, 'b> {
             Columns::Factor(_) => "factor",
             Columns::Standardize => "standardize",
         };
-        let HeldScores { auc, map, precision_at_1 } = found;
+        let HeldScores { auc, map, precision_at_1, semantic_cost } = found;
         let (columns, row_length) = (columns.to_owned(), scaling.row_length);
-        let tried = Tried { loss, columns, row_length, prior, l2, auc, map, precision_at_1 };
-        let sum = tried.sum();
+        let tried = Tried { loss, columns, row_length, prior, l2, auc, map, precision_at_1, semantic_cost };
+        let value = self.options.criterion.of(&found);
         (self.tell)(&tried);
         self.tried.push(tried);
-        sum
+        value
     }
 }

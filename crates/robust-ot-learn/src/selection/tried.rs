@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::criterion::HeldScores;
 use crate::label_kernel::Prior;
 use crate::row_length::RowLength;
 
@@ -11,9 +12,9 @@ use crate::row_length::RowLength;
 /// use robust_ot_learn::{Prior, RowLength, Tried};
 /// let tried = Tried {
 ///     loss: "bce".into(), columns: "as-given".into(), row_length: Some(RowLength::new(1.0)?), prior: Prior::NONE, l2: 0.5,
-///     auc: 0.8, map: 0.2, precision_at_1: 0.5,
+///     auc: 0.8, map: 0.2, precision_at_1: 0.5, semantic_cost: None,
 /// };
-/// assert_eq!(tried.sum(), 1.5);
+/// assert_eq!(tried.scores().auc, 0.8);
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,11 +35,15 @@ pub struct Tried {
     pub map: f64,
     /// The fraction of rows whose top label is true.
     pub precision_at_1: f64,
+    /// The semantic cost of the top labels, if it chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub semantic_cost: Option<f64>,
 }
 
 impl Tried {
-    /// AUC + mAP + precision at 1, by which candidates are compared.
-    pub fn sum(&self) -> f64 {
-        self.auc + self.map + self.precision_at_1
+    /// Its scores.
+    pub fn scores(&self) -> HeldScores {
+        let Self { auc, map, precision_at_1, semantic_cost, .. } = *self;
+        HeldScores { auc, map, precision_at_1, semantic_cost }
     }
 }
