@@ -48,7 +48,13 @@ pub(super) struct LayerView<'a> {
     pub(super) bias: &'a [f32],
 }
 
-impl LayerView<'_> {
+impl<'a> LayerView<'a> {
+    /// V, features × units, row by row, and c.
+    pub(super) fn new(weights: &'a [f32], bias: &'a [f32]) -> Self {
+        let weights = ArrayView2::from_shape((weights.len() / bias.len(), bias.len()), weights);
+        Self { weights: weights.expect("a row for every feature"), bias }
+    }
+
     fn write(self, features: &Features, out: &mut Array2<f32>) {
         let mut chunks = Chunks::of(features);
         while let Some((batch, range)) = chunks.next() {

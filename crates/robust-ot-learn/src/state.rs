@@ -99,9 +99,7 @@ impl State {
 
 impl Layer {
     pub(super) fn view(&self) -> LayerView<'_> {
-        let (weights, bias) = (&self.weights.values, &self.bias.values);
-        let weights = ArrayView2::from_shape((weights.len() / bias.len(), bias.len()), weights);
-        LayerView { weights: weights.expect("a row for every feature"), bias }
+        LayerView::new(&self.weights.values, &self.bias.values)
     }
 }
 

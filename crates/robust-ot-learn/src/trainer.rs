@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::criterion::{Criterion, HeldScores};
 use crate::dataset::Dataset;
 use crate::engine::{Engine, EpochWork};
-use crate::hidden_layer::logits;
+use crate::hidden_layer::{LayerView, logits};
 use crate::model::{Model, probabilities};
 use crate::objective::Objective;
 use crate::optimizer::Step;
@@ -342,6 +342,16 @@ impl<'a> Trainer<'a> {
             self.state.best = Some(self.state.values());
         }
         Ok(Some(scores))
+    }
+
+    /// The probabilities of the held-out rows by the weights of the best epoch, if there is one.
+    pub(super) fn best_probabilities(&self) -> Option<Array2<f64>> {
+        let (validation, best) = (self.validation?, self.state.best.as_ref()?);
+        let hidden = best.hidden.as_ref().map(|(weights, bias)| LayerView::new(weights, bias));
+        let weights = output_weights(&best.weights, self.objective);
+        let bias = (!best.bias.is_empty()).then_some(best.bias.as_slice());
+        let logits = logits(validation.features(), hidden, weights.view(), bias);
+        Some(probabilities(&logits, self.objective.output()))
     }
 
     /// The model of the last epoch, or of the best epoch if there is validation.

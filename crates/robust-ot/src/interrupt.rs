@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// A flag that asks running solves to stop. They return their current solution, with its gap.
 ///
@@ -20,16 +21,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// # Ok::<(), robust_ot::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt {
+    raised: Arc<AtomicBool>,
+    deadline: Option<Instant>,
+}
 
 impl Interrupt {
     /// Asks every solve that holds a clone of this flag to stop.
     pub fn raise(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.raised.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a stop was requested.
+    /// A flag that is raised with this one, and by itself from `deadline` on.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use robust_ot::solve::Interrupt;
+    ///
+    /// let interrupt = Interrupt::default();
+    /// assert!(interrupt.until(Instant::now()).is_raised());
+    /// assert!(!interrupt.is_raised());
+    /// ```
+    #[must_use]
+    pub fn until(&self, deadline: Instant) -> Self {
+        let deadline = self.deadline.map_or(deadline, |own| own.min(deadline));
+        Self { raised: Arc::clone(&self.raised), deadline: Some(deadline) }
+    }
+
+    /// Whether a stop was requested, or the deadline has passed.
     pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.raised.load(Ordering::Relaxed)
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 }

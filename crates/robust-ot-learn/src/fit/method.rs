@@ -165,7 +165,7 @@ pub(super) fn full_batch_bytes(features: usize, labels: usize) -> usize {
 }
 
 /// Products of a row, a nonzero feature and a label.
-pub(super) fn work_of(train: &Dataset) -> f64 {
+pub(crate) fn work_of(train: &Dataset) -> f64 {
     let numbers = match train.features() {
         Features::Dense(all) => all.len(),
         Features::Sparse(all) => (0..all.rows()).map(|row| all.row(row).0.len()).sum(),
@@ -174,7 +174,7 @@ pub(super) fn work_of(train: &Dataset) -> f64 {
 }
 
 /// About as many products as decomposing the moments of the features takes, where it is done.
-pub(super) fn decomposition_of(train: &Dataset) -> f64 {
+pub(crate) fn decomposition_of(train: &Dataset) -> f64 {
     let columns = train.features().columns();
     if columns > MOST_FEATURES { 0.0 } else { 0.25 * (columns as f64).powi(3) }
 }

@@ -27,6 +27,7 @@ pub use self::geometry::Geometry;
 pub use self::hidden_choice::HiddenChoice;
 pub use self::loss_choice::{LossChoice, LossName, MixBase};
 pub use self::method::Method;
+pub(super) use self::method::{decomposition_of, work_of};
 pub use self::preparation::{Columns, Preparation};
 pub use self::prior_choice::PriorChoice;
 pub use self::protocol::Protocol;

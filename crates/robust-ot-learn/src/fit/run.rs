@@ -99,7 +99,7 @@ impl FitRun {
         if let (Some(select), None) = (settings.select, &validation) {
             notes.push(format!("no rows are held out, so nothing is chosen by {select}"));
         }
-        let mut about = About { dropped_labels, first_index, select, ..about };
+        let mut about = About { select, dropped_labels, first_index, ..about };
         let mut root = None;
         if training.hidden.is_some() {
             let (prior, found) = last_layer_prior(&settings.prior, &train, label_vectors.as_ref())?;

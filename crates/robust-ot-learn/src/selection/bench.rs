@@ -6,7 +6,8 @@ use robust_ot::solve::Interrupt;
 use robust_ot::{Error, Result};
 
 use super::folds::{Split, counts};
-use crate::criterion::{HeldScores, semantic_cost};
+use super::held_out::HeldOut;
+use crate::criterion::HeldScores;
 use crate::dataset::Dataset;
 use crate::fit::Preparation;
 use crate::full_batch::{Linear, Penalty, Ridge, Spectrum, Stop, Whitened, in_spectrum, starts};
@@ -14,7 +15,6 @@ use crate::hidden_layer::logits;
 use crate::label_kernel::{LabelKernel, PriorGeometry, gibbs};
 use crate::label_means::label_means;
 use crate::objective::{Objective, Output};
-use crate::score::{accuracy, rank_each};
 
 /// How far candidates are minimized: their scores settle long before their losses do.
 const ROUGH: Stop = Stop { evaluations: 20, tolerance: 1e-4 };
@@ -62,8 +62,6 @@ struct Fold {
     train: Dataset,
     held: Dataset,
     spectrum: Spectrum,
-    /// Whether the training part has rows with each label.
-    trained: Vec<bool>,
     /// The closed form of the squared error, and the held-out rows in its basis.
     ridge: Option<(Ridge, Array2<f32>)>,
     rows: Option<RowsOfLabels>,
@@ -80,7 +78,7 @@ pub(super) struct Base<'a> {
 #[derive(Debug)]
 pub(super) struct Bench<'a> {
     folds: Vec<Fold>,
-    truth: Targets,
+    held: HeldOut,
     names: Option<&'a Array2<f64>>,
     /// The label vectors, if semantic costs are wanted.
     costs: Option<&'a Array2<f64>>,
@@ -119,12 +117,10 @@ impl<'a> Bench<'a> {
                 Ok((ridge, in_spectrum(held.features(), &spectrum)))
             });
             let ridge = ridge.transpose()?;
-            let trained = counts(train.targets()).into_iter().map(|count| count > 0).collect();
-            folds.push(Fold { train, held, spectrum, trained, ridge, rows: None });
+            folds.push(Fold { train, held, spectrum, ridge, rows: None });
         }
-        let mut truth = folds[0].held.targets().clone();
-        folds[1..].iter().for_each(|fold| truth.append(fold.held.targets()));
-        Ok(Self { folds, truth, names, costs, with_bias })
+        let held = HeldOut::of(folds.iter().map(|fold| (&fold.train, &fold.held)));
+        Ok(Self { folds, held, names, costs, with_bias })
     }
 
     /// Whether the squared error has its closed form here.
@@ -171,11 +167,11 @@ impl<'a> Bench<'a> {
         interrupt: &Interrupt,
     ) -> Result<Option<Array2<f32>>> {
         let labels = base.objective.labels();
-        let mut all = Array2::zeros((self.truth.rows(), labels));
+        let mut all = Array2::zeros((self.truth().rows(), labels));
         let mut first = 0;
         // The rows of all folds are ranked together, so that a label's bias must not depend on how many of its rows a fold
         // happens to train on.
-        let common = starts(&self.truth, base.objective);
+        let common = starts(self.truth(), base.objective);
         for ((fold, kernel), warm) in self.folds.iter().zip(&kernels.0).zip(warm) {
             if interrupt.is_raised() {
                 return Ok(None);
@@ -209,10 +205,6 @@ impl<'a> Bench<'a> {
     }
 
     /// The scores of these logits as the model ranks labels: by probabilities.
-    ///
-    /// AUC is the mean over folds, because each fold's model scales its logits in its own way; precision, which the few
-    /// positive rows of a fold would overstate, is that of all rows. Both weigh a label by the number of folds that train
-    /// with it and hold rows with and without it: as often as test rows would count it.
     pub(super) fn scores(&self, base: Base, logits: &Array2<f32>) -> Result<HeldScores> {
         let mut scores = logits.mapv(f64::from);
         if base.objective.output() == Output::Softmax {
@@ -220,34 +212,12 @@ impl<'a> Bench<'a> {
                 Output::Softmax.probabilities(row.as_slice_mut().expect("rows are contiguous"));
             }
         }
-        let (mut auc, mut folds, mut first) = (0.0, vec![0_u32; base.objective.labels()], 0);
-        for Fold { held, trained, .. } in &self.folds {
-            let of_fold = scores.slice(s![first..first + held.rows(), ..]);
-            first += held.rows();
-            for (label, pair) in rank_each(of_fold, held.targets())?.into_iter().enumerate() {
-                let Some((found, _)) = pair.filter(|_| trained[label]) else { continue };
-                auc += found;
-                folds[label] += 1;
-            }
-        }
-        let pairs = f64::from(folds.iter().sum::<u32>()).max(1.0);
-        let each = rank_each(scores.view(), &self.truth)?;
-        let weighed =
-            each.iter().zip(&folds).filter_map(|(pair, folds)| Some(pair.as_ref()?.1 * f64::from(*folds)));
-        Ok(HeldScores {
-            auc: auc / pairs,
-            map: weighed.sum::<f64>() / pairs,
-            precision_at_1: accuracy(scores.view(), &self.truth)?,
-            semantic_cost: self
-                .costs
-                .map(|vectors| semantic_cost(scores.view(), &self.truth, vectors))
-                .transpose()?,
-        })
+        self.held.scores(&scores, self.costs)
     }
 
     /// The true labels of all held-out rows.
     pub(super) fn truth(&self) -> &Targets {
-        &self.truth
+        self.held.truth()
     }
 
     /// Places for one model per fold.

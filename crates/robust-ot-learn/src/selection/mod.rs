@@ -5,6 +5,7 @@ mod blend;
 mod calibration;
 mod climb;
 mod folds;
+mod held_out;
 mod search;
 mod tried;
 
@@ -14,5 +15,6 @@ pub(super) use self::blend::blend_name;
 pub use self::calibration::Calibration;
 pub(super) use self::calibration::{calibrate_beside, offset_of};
 pub(super) use self::folds::{SMALL, Split, counts};
+pub(super) use self::held_out::HeldOut;
 pub(super) use self::search::{Chosen, Options, Part, Search};
 pub use self::tried::Tried;
