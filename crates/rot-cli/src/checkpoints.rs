@@ -31,8 +31,7 @@ impl Checkpoints {
 
     /// Opens the folder. A resumed run continues from the checkpoint in it.
     pub fn open(folder: &Path, resume: bool, trainer: &mut Trainer) -> Result<Self, Failure> {
-        make_folder("--checkpoint", folder)?;
-        let found = Self { folder: folder.to_owned(), _lock: lock(folder)? };
+        let found = Self { folder: folder.to_owned(), _lock: lock_folder(folder)? };
         let path = Self::file(folder);
         remove_leftovers(&path).map_err(|error| folder_failure("--checkpoint", folder, &error))?;
         let place = path.display();
@@ -65,8 +64,9 @@ impl Checkpoints {
     }
 }
 
-/// Locks a folder for one run.
-fn lock(folder: &Path) -> Result<File, Failure> {
+/// Locks a folder for one run, and makes it if there is none.
+pub fn lock_folder(folder: &Path) -> Result<File, Failure> {
+    make_folder("--checkpoint", folder)?;
     let path = folder.join(LOCK);
     let opened = File::options().write(true).create(true).truncate(false).open(&path);
     let file = opened.map_err(|error| folder_failure("--checkpoint", folder, &error))?;

@@ -18,6 +18,7 @@ mod explain;
 mod extend;
 mod failure;
 mod feature_columns;
+mod finished_model;
 mod fit_options;
 mod hidden_options;
 mod input;
@@ -51,6 +52,7 @@ mod train;
 mod training_data;
 mod training_options;
 mod training_progress;
+mod tune;
 mod verify;
 mod waiting;
 
@@ -83,6 +85,7 @@ enum Command {
     /// The points with the least mean distance to some point clouds
     Barycenter(barycenter::Barycenter),
     Train(Box<train::Train>),
+    Tune(Box<tune::Tune>),
     Predict(predict::Predict),
     Evaluate(evaluate::Evaluate),
     Extend(extend::Extend),
@@ -100,7 +103,7 @@ enum Command {
 /// The commands as `rot --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Compute", &["distance", "compare", "pairwise", "nearest", "barycenter"]),
-    ("Learn", &["train", "predict", "evaluate", "extend"]),
+    ("Learn", &["train", "tune", "predict", "evaluate", "extend"]),
     ("Show", &["demo", "inspect", "verify", "report"]),
     ("Paper", &["reproduce"]),
     ("Shell", &["completions"]),
@@ -135,8 +138,8 @@ fn quoted(word: &str) -> String {
 /// Runs a command, program name first, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let words = arguments.iter().skip(1).map(|word| quoted(&word.to_string_lossy()));
-    let line = format!("rot {}", words.collect::<Vec<_>>().join(" "));
+    let words: Vec<String> = arguments.iter().skip(1).map(|word| quoted(&word.to_string_lossy())).collect();
+    let line = format!("rot {}", words.join(" "));
     let parsed = definition().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
     let done = parsed.map_err(Failure::from).and_then(|cli| match cli.command {
         Command::Distance(command) => command.run(&line),
@@ -145,6 +148,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Nearest(command) => command.run(),
         Command::Barycenter(command) => command.run(),
         Command::Train(command) => command.run(&line),
+        Command::Tune(command) => command.run(&line, &words),
         Command::Predict(command) => command.run(),
         Command::Evaluate(command) => command.run(),
         Command::Extend(command) => command.run(),

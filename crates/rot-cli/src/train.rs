@@ -9,13 +9,14 @@ use robust_ot::solve::Interrupt;
 use robust_ot_cuda::{DeviceChoice, FitDevice};
 use robust_ot_learn::{
     About, Criterion, Epoch, FitRun, FitSettings, Fitted, FullFit, Method, Model, PriorChoice, Samples,
-    Scores, Trainer, zero_rows_note,
+    Trainer,
 };
 use serde_json::{Map, Value, json};
 
 use crate::checkpoints::Checkpoints;
 use crate::device::kernel_cache;
 use crate::failure::Failure;
+use crate::finished_model::{Outcome, score_and_save};
 use crate::fit_options::FitOptions;
 use crate::loss_description::{describe_choice, describe_loss, few_rows};
 use crate::model_run::write_model_run;
@@ -62,12 +63,6 @@ pub struct Train {
     json: bool,
 }
 
-/// The outcome of a run.
-pub struct Outcome {
-    pub model: Model,
-    pub history: Vec<Epoch>,
-}
-
 impl Train {
     /// Trains, scores, saves, prints.
     pub fn run(self, command: &str) -> Result<(), Failure> {
@@ -101,31 +96,7 @@ impl Train {
         if model.about.interrupted {
             return Err(self.keep_interrupted(&model, &history, command));
         }
-        let predicted = test.map(|mut test| {
-            let zero_rows = test.preprocess(&model.preprocessing)?;
-            if let Some(note) = zero_rows_note(zero_rows, test.rows(), "test rows") {
-                say!("rot: note: {note}");
-            }
-            let probabilities = model.probabilities_of_preprocessed(test.features())?;
-            let scores = Scores::of_model(&model, probabilities.view(), test.targets())?;
-            Ok((probabilities, test, scores))
-        });
-        let (predicted, failed) = match predicted.transpose() {
-            Ok(predicted) => (predicted, None),
-            Err(error) => (None, Some(Failure::about("the test rows", &error))),
-        };
-        model.about.scores = predicted.as_ref().map(|(_, _, scores)| scores.clone());
-        // A model is worth keeping even if its test rows cannot be scored.
-        if let Some(path) = &self.out {
-            model.save(path).map_err(write_failure)?;
-        }
-        if let Some(folder) = &self.run {
-            clear_run(folder)?;
-            model.save(&folder.join(MODEL)).map_err(write_failure)?;
-            let test = predicted.as_ref().map(|(probabilities, test, _)| (probabilities, test.targets()));
-            write_model_run(folder, &model, &history, test, command)?;
-        }
-        failed.map_or(Ok(Outcome { model, history }), Err)
+        score_and_save(model, history, test, (self.out.as_deref(), self.run.as_deref()), command)
     }
 
     /// Overrides the device of the options.

@@ -193,8 +193,8 @@ impl Tuning {
         let splits = Split::all(train.targets(), self.settings.validation, work, self.settings.seed);
         if splits.is_empty() {
             let found = format!("there are {} rows", train.rows());
-            let rule = "be rows of which some can be held out: two of a label at least".into();
-            return Err(Error::Conflict { name: "train", rule, found });
+            let rule = "leave rows on both sides, two of some label at least".into();
+            return Err(Error::Conflict { name: "validation", rule, found });
         }
         Ok(splits
             .iter()
@@ -235,8 +235,7 @@ impl Tuning {
         if clock.left() >= seconds || clock.elapsed() > budget {
             return Ok(());
         }
-        let rule =
-            format!("time for one model, which takes about {seconds:.2} s with one epoch of the simplest");
+        let rule = format!("long enough for one model, about {seconds:.2} s with one epoch of the simplest");
         Err(Error::parameter("budget", rule, format!("{budget} s")))
     }
 }
@@ -456,7 +455,7 @@ impl Run<'_> {
     fn finish(mut self, tell: &mut dyn FnMut(TuneEvent)) -> Result<Option<Tuned>> {
         let Some(best) = self.best().cloned() else {
             let budget = self.tuning.budget.as_secs_f64();
-            let rule = "time for one epoch of a model and its final fit";
+            let rule = "long enough for one epoch of a model and its final fit";
             return Err(Error::parameter("budget", rule, format!("{budget} s")));
         };
         let select = self.tuning.select;

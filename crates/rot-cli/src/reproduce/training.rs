@@ -12,8 +12,9 @@ use super::experiment::{Cell, Experiment, Part};
 use super::lines::Lines;
 use super::table;
 use crate::failure::Failure;
+use crate::finished_model::Outcome;
 use crate::machine::machine;
-use crate::train::{Outcome, Train, median_seconds};
+use crate::train::{Train, median_seconds};
 use crate::training_progress::TrainingProgress;
 
 /// The options of `rot train` on one line.
