@@ -38,6 +38,7 @@ from robust_ot._warning import ConvergenceWarning
 
 if TYPE_CHECKING:
     from robust_ot._classifier import RobustOTClassifier
+    from robust_ot._classifier_cv import RobustOTClassifierCV
     from robust_ot._drift import DriftDetector
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "Gradient",
     "Neighbors",
     "RobustOTClassifier",
+    "RobustOTClassifierCV",
     "Solution",
     "__version__",
     "barycenter",
@@ -71,7 +73,7 @@ __all__ = [
 
 
 #: What needs scikit-learn, and the module it is in.
-_WITH_SKLEARN = {"RobustOTClassifier": "_classifier", "DriftDetector": "_drift"}
+_WITH_SKLEARN = {"RobustOTClassifier": "_classifier", "RobustOTClassifierCV": "_classifier_cv", "DriftDetector": "_drift"}
 
 
 def __getattr__(name: str) -> Any:

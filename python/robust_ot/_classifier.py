@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,6 +68,18 @@ _KEYWORDS = (
 )
 #: Maximum number of training rows that ``metric_`` averages over.
 METRIC_ROWS = 50
+
+
+class TrainingRows(NamedTuple):
+    """Rows and labels in the form of the core."""
+
+    X: Any
+    first: Any
+    """The rows that ``metric_`` averages over."""
+    targets: Any
+    labels: Labels
+    vectors: Any
+    weights: NDArray[np.float32] | None
 
 
 class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, unused-ignore]
@@ -366,34 +378,21 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
                 raise ValueError("sample_weight must be None with a Ray dataset, but is given")
             self._refuse_class_weight("with a Ray dataset")
             return distributed.fit(self, X, y, progress=self.verbose)
-        names = getattr(y, "columns", None)
-        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32))
-        vectors, labels = complete(self.label_vectors, Labels.learn(y, names), self.missing)
-        targets = labels.targets(y)
-        weights = self._weights(sample_weight, y, labels.several)
-        if weights is not None:
-            weights = weights[np.diff(targets[0]) > 0]
-        X, targets = with_labels(X, targets)
+        rows = self._read(X, y, sample_weight)
         model, history, notes = _core.fit(
-            _rows(X),
-            targets,
-            labels.names,
-            vectors,
+            rows.X,
+            rows.targets,
+            rows.labels.names,
+            rows.vectors,
             self._keywords(),
             self._on_epoch(),
             self._on_candidate(),
-            labels.kind,
-            weights,
+            rows.labels.kind,
+            rows.weights,
         )
         for note in notes:
             warnings.warn(note, UserWarning, stacklevel=2)
-        few = min(len(targets[0]) - 1, METRIC_ROWS)
-        first = (targets[0][: few + 1], targets[1][: targets[0][few]])
-        metric = model.mean_metric(_rows(X[:few]), first)
-        self._take(labels, model, history, metric)
-        self._continued: dict[str, Any] = {}
-        self._learner: _core.Learner | None = None
-        self._learner_state: bytes | None = None
+        self._adopt(rows, model, history)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> RobustOTClassifier:
@@ -648,6 +647,27 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     def _refuse_class_weight(self, where: str) -> None:
         if self.class_weight is not None:
             raise ValueError(f"class_weight must be None {where}, but is {self.class_weight!r}")
+
+    def _read(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> TrainingRows:
+        """Check rows and labels, and bring them into the form of the core."""
+        names = getattr(y, "columns", None)
+        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=(np.float64, np.float32))
+        vectors, labels = complete(self.label_vectors, Labels.learn(y, names), self.missing)
+        targets = labels.targets(y)
+        weights = self._weights(sample_weight, y, labels.several)
+        if weights is not None:
+            weights = weights[np.diff(targets[0]) > 0]
+        X, targets = with_labels(X, targets)
+        return TrainingRows(_rows(X), _rows(X[:METRIC_ROWS]), targets, labels, vectors, weights)
+
+    def _adopt(self, rows: TrainingRows, model: _core.Model, history: list[dict[str, float]]) -> None:
+        """Become the classifier with the model of these rows."""
+        few = min(len(rows.targets[0]) - 1, METRIC_ROWS)
+        first = (rows.targets[0][: few + 1], rows.targets[1][: rows.targets[0][few]])
+        self._take(rows.labels, model, history, model.mean_metric(rows.first, first))
+        self._continued: dict[str, Any] = {}
+        self._learner: _core.Learner | None = None
+        self._learner_state: bytes | None = None
 
     # Interface to the core.
 

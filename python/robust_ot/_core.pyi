@@ -130,6 +130,19 @@ def fit(
     kind: tuple[str, bool],
     weights: Sequence[float] | NDArray[np.float32] | None = None,
 ) -> tuple[Model, list[dict[str, float]], list[str]]: ...
+def tune(
+    x: Any,
+    truth: _Targets,
+    label_names: Sequence[str],
+    label_vectors: Any,
+    keywords: dict[str, Any],
+    budget_and_select: tuple[float, str],
+    on_trial: Callable[[dict[str, Any]], None] | None,
+    kind: tuple[str, bool],
+    weights: Sequence[float] | NDArray[np.float32] | None,
+) -> tuple[
+    Model, list[dict[str, float]], list[dict[str, Any]], dict[str, Any], tuple[float, float], list[str]
+]: ...
 def training_schedule(keywords: dict[str, Any], rows: int) -> tuple[int, int]: ...
 def default_groups(metric: str, features: int) -> int | None: ...
 

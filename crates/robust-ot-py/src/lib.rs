@@ -25,6 +25,7 @@ mod screens;
 mod solution;
 mod targets;
 mod threads;
+mod tune;
 mod vectors;
 
 use pyo3::prelude::*;
@@ -72,6 +73,8 @@ mod _core {
     use crate::solution::Solution;
     #[pymodule_export]
     use crate::threads::{get_threads, set_threads};
+    #[pymodule_export]
+    use crate::tune::tune;
     #[pymodule_export]
     use crate::vectors::{label_vectors, read_vec};
     use pyo3::prelude::*;

@@ -41,7 +41,7 @@ pub enum Candidate {
 ///     loss: StepLoss::Bce, hidden: None, scaling: TuneScaling::UnitRows, prior: PriorGeometry::None,
 ///     learning_rate: 1e-3, weight_decay: 0.0,
 /// };
-/// assert_eq!(linear.to_string(), "bce, linear, rows of length 1");
+/// assert_eq!(linear.to_string(), "bce, linear, length 1");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Steps {
@@ -176,7 +176,7 @@ impl Candidate {
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Linear => f.write_str("linear, over all rows at once"),
+            Self::Linear => f.write_str("linear, over all rows"),
             Self::Steps(steps) => write!(f, "{steps}"),
         }
     }
@@ -188,12 +188,12 @@ impl fmt::Display for Steps {
         match self.hidden {
             None => f.write_str(", linear")?,
             Some(HiddenSettings { units, dropout, input_dropout }) => {
-                write!(f, ", {units} units, dropout {dropout} and {input_dropout}")?;
+                write!(f, ", {units} units, dropout {dropout}/{input_dropout}")?;
             }
         }
         match self.scaling {
             TuneScaling::Given => {}
-            TuneScaling::UnitRows => f.write_str(", rows of length 1")?,
+            TuneScaling::UnitRows => f.write_str(", length 1")?,
             TuneScaling::Standardized => f.write_str(", standardized")?,
         }
         if self.prior != PriorGeometry::None {

@@ -22,6 +22,8 @@ pub(super) enum Record {
         /// A hash of the data, the settings, the criterion and the seed.
         run: String,
     },
+    /// The part of the rows that is held out, once or, without one, in turn.
+    Validation { part: Option<f64> },
     /// The fit over all rows at once ended, with a model unless its time was up.
     Linear { trial: Option<Trial>, elapsed: f64 },
     /// Some candidates compete.
@@ -33,7 +35,7 @@ pub(super) enum Record {
 impl Record {
     fn elapsed(&self) -> f64 {
         match self {
-            Self::Start { .. } => 0.0,
+            Self::Start { .. } | Self::Validation { .. } => 0.0,
             Self::Linear { elapsed, .. } | Self::Bracket { elapsed, .. } | Self::Scored { elapsed, .. } => {
                 *elapsed
             }

@@ -5,13 +5,17 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::candidate::{StepLoss, Steps, TuneScaling};
+use crate::data::Features;
+use crate::fit::{FitSettings, Preparation, Samples};
 use crate::hidden_settings::HiddenSettings;
 use crate::label_kernel::PriorGeometry;
+use crate::model::Model;
+use crate::scores::has_one_label_per_row;
 
 const UNITS: [usize; 3] = [512, 1024, 2048];
 const DROPOUT: [f64; 3] = [0.3, 0.5, 0.7];
 const INPUT_DROPOUT: [f64; 3] = [0.0, 0.2, 0.4];
-const RATES: [f64; 3] = [3e-4, 1e-3, 2e-3];
+const RATES: [f64; 3] = [5e-4, 1e-3, 3e-3];
 const DECAYS: [f64; 4] = [0.0, 0.01, 0.1, 0.3];
 /// How often a draw is repeated that has been tried before.
 const DRAWS: usize = 100;
@@ -28,6 +32,28 @@ pub(super) struct Space {
 }
 
 impl Space {
+    /// What these data allow; the scaling that suits the linear model best comes first.
+    pub(super) fn of(samples: &Samples, settings: &FitSettings, linear: Option<&Model>) -> Self {
+        let Preparation { columns_stated, row_length_stated, .. } = settings.preparation;
+        let unit = (!row_length_stated).then_some(TuneScaling::UnitRows);
+        let standardized = (!columns_stated).then_some(TuneScaling::Standardized);
+        let order = match samples.train.features() {
+            Features::Dense(_) => [standardized, unit, Some(TuneScaling::Given)],
+            Features::Sparse(_) => [unit, standardized, Some(TuneScaling::Given)],
+        };
+        let mut scalings: Vec<TuneScaling> = order.into_iter().flatten().collect();
+        if let Some(Model { preprocessing, .. }) = linear {
+            let best = match (&preprocessing.standardization, preprocessing.row_length) {
+                (Some(_), _) if standardized.is_some() => TuneScaling::Standardized,
+                (_, Some(_)) if unit.is_some() => TuneScaling::UnitRows,
+                _ => TuneScaling::Given,
+            };
+            scalings.sort_by_key(|scaling| *scaling != best);
+        }
+        let several = !has_one_label_per_row(samples.train.targets());
+        Self { several, names: samples.label_vectors.is_some(), scalings }
+    }
+
     /// The first candidates, the most promising first, then draws without end.
     pub(super) fn candidates(&self, seed: u64) -> impl Iterator<Item = Steps> {
         let first = self.first();

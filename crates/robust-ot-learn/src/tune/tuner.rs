@@ -19,11 +19,10 @@ use crate::data::Features;
 use crate::dataset::Dataset;
 use crate::fingerprint::Fingerprint;
 use crate::fit::{
-    Columns, FitEvent, FitRun, FitSettings, Fitted, FullFit, Method, Samples, decomposition_of, work_of,
+    FitEvent, FitRun, FitSettings, Fitted, FullFit, Method, Samples, decomposition_of, work_of,
 };
 use crate::label_kernel::PriorGeometry;
 use crate::model::Model;
-use crate::scores::has_one_label_per_row;
 use crate::selection::{HeldOut, Split, Tried};
 use crate::trainer::Epoch;
 
@@ -33,10 +32,14 @@ const OF_LINEAR: f64 = 0.5;
 const OF_PROBE: (f64, f64) = (0.02, 1.0);
 /// The most candidates of a bracket.
 const MOST: usize = 9;
-/// The epochs that the first rung of a bracket should have room for.
-const FIRST_EPOCHS: f64 = 2.5;
+/// The epochs that the first rung of a bracket should have room for: with fewer, slow learners seem to be bad ones.
+const FIRST_EPOCHS: f64 = 6.0;
 /// The most folds for models that are trained in steps.
 const MOST_FOLDS: usize = 5;
+/// Rows are held out in turn if the budget has room for so many epochs of all folds, else once.
+const EPOCHS_OF_FOLDS: f64 = 300.0;
+/// The fraction that is held out once.
+const HELD_OUT: f64 = 0.2;
 /// The file of the linear model.
 const LINEAR: &str = "linear.safetensors";
 
@@ -136,15 +139,27 @@ impl Tuning {
         self.select.check(samples.label_vectors.is_some())?;
         let mut journal = Journal::open(self.folder.as_deref(), self.resume, &self.fingerprint(&samples))?;
         let clock = Clock::new(self.budget, journal.elapsed());
-        let folds = self.folds(&samples)?;
-        self.check_budget(&samples, &clock, interrupt)?;
+        if journal.past.is_empty() {
+            self.check_budget(&samples, &clock, interrupt)?;
+        }
+        let validation = if let Some(Record::Validation { part }) = journal.past.get(1) {
+            *part
+        } else {
+            let part = self.part_held_out(&samples, interrupt)?;
+            journal.write(&Record::Validation { part })?;
+            part
+        };
+        let mut settings = self.settings.clone();
+        settings.validation = validation;
+        let folds = self.folds(&samples, validation)?;
         let judge = Judge {
             held: HeldOut::of(folds.iter().filter_map(|fold| Some((&fold.train, fold.validation.as_ref()?)))),
             select: self.select,
-            vectors: samples.label_vectors.clone(),
+            vectors: samples.label_vectors.clone().filter(|_| self.select == Criterion::Semantic),
         };
         let mut run = Run {
             tuning: self,
+            settings,
             samples,
             folds,
             judge,
@@ -174,7 +189,7 @@ impl Tuning {
     }
 
     /// The rows to train on and those held out, as `rot train` holds them out.
-    fn folds(&self, samples: &Samples) -> Result<Vec<Samples>> {
+    fn folds(&self, samples: &Samples, part: Option<f64>) -> Result<Vec<Samples>> {
         let Samples { train, validation, .. } = samples;
         if validation.is_some() {
             if self.settings.validation.is_some() {
@@ -190,7 +205,7 @@ impl Tuning {
             return Err(Error::parameter("validation", "above 0, since held-out rows choose", 0.0));
         }
         let work = work_of(train) + decomposition_of(train);
-        let splits = Split::all(train.targets(), self.settings.validation, work, self.settings.seed);
+        let splits = Split::all(train.targets(), part, work, self.settings.seed);
         if splits.is_empty() {
             let found = format!("there are {} rows", train.rows());
             let rule = "leave rows on both sides, two of some label at least".into();
@@ -205,6 +220,35 @@ impl Tuning {
                 ..samples.clone()
             })
             .collect())
+    }
+
+    /// The part of the rows to hold out: what is given, or every row in turn if the budget has room for it.
+    fn part_held_out(&self, samples: &Samples, interrupt: &Interrupt) -> Result<Option<f64>> {
+        let folds = self.folds(samples, self.settings.validation)?;
+        if folds.len() == 1 {
+            return Ok(self.settings.validation);
+        }
+        let space = Space::of(samples, &self.settings, None);
+        let Some(usual) = space.candidates(0).next() else { return Ok(None) };
+        let limit = (OF_PROBE.0 * self.budget.as_secs_f64()).min(OF_PROBE.1);
+        let seconds = self.seconds_per_epoch(&usual, &folds, limit, interrupt)?;
+        Ok((EPOCHS_OF_FOLDS * seconds > self.budget.as_secs_f64()).then_some(HELD_OUT))
+    }
+
+    /// Seconds of an epoch of this candidate over all folds, measured for a moment.
+    fn seconds_per_epoch(
+        &self,
+        steps: &Steps,
+        folds: &[Samples],
+        limit: f64,
+        interrupt: &Interrupt,
+    ) -> Result<f64> {
+        let runs = prepare(steps, &folds[..1], &self.settings, self.select)?;
+        let mut trainer = runs[0].trainer()?;
+        let (start, mut done) = (Instant::now(), (0, 1));
+        trainer.epoch(&interrupt.until(Clock::after(limit)), |batch, batches| done = (batch, batches))?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(seconds * done.1 as f64 / done.0.max(1) as f64 * folds.len() as f64)
     }
 
     /// Refuses a budget that does not suffice for one epoch of a linear model and another one in the end.
@@ -232,7 +276,7 @@ impl Tuning {
         trainer.epoch(&until, |batch, batches| done = (batch, batches))?;
         let part = done.0.max(1) as f64 / done.1 as f64;
         let seconds = start.elapsed().as_secs_f64() + 2.0 * begun.elapsed().as_secs_f64() / part;
-        if clock.left() >= seconds || clock.elapsed() > budget {
+        if clock.left() >= seconds {
             return Ok(());
         }
         let rule = format!("long enough for one model, about {seconds:.2} s with one epoch of the simplest");
@@ -243,6 +287,8 @@ impl Tuning {
 /// A run in progress.
 struct Run<'a> {
     tuning: &'a Tuning,
+    /// Those of the tuning, with the part that is held out.
+    settings: FitSettings,
     samples: Samples,
     folds: Vec<Samples>,
     judge: Judge,
@@ -282,7 +328,7 @@ impl Run<'_> {
             self.linear = Some(Fitted { model, history: Vec::new(), notes: Vec::new() });
             return Ok(true);
         }
-        let settings = Candidate::Linear.settings(&self.tuning.settings, self.tuning.select);
+        let settings = Candidate::Linear.settings(&self.settings, self.tuning.select);
         let (method, why) = self.tuning.settings.method_for(&self.samples.train);
         if method == Method::Stochastic {
             self.notes.extend(why);
@@ -339,7 +385,8 @@ impl Run<'_> {
         journal: &mut Journal,
         tell: &mut dyn FnMut(TuneEvent),
     ) -> Result<bool> {
-        let space = self.space();
+        let linear = self.linear.as_ref().map(|fitted| &fitted.model);
+        let space = Space::of(&self.samples, &self.tuning.settings, linear);
         let mut candidates = space.candidates(self.tuning.settings.seed);
         let mut past = brackets_of(past).into_iter();
         let mut epoch_seconds: Option<f64> = None;
@@ -350,9 +397,11 @@ impl Run<'_> {
                 (chosen, done)
             } else {
                 let Some(first) = candidates.next() else { break };
-                let seconds = match epoch_seconds {
-                    Some(seconds) => seconds,
-                    None => self.seconds_per_epoch(&first)?,
+                let seconds = if let Some(seconds) = epoch_seconds {
+                    seconds
+                } else {
+                    let limit = (OF_PROBE.0 * self.clock.left()).min(OF_PROBE.1);
+                    self.tuning.seconds_per_epoch(&first, &self.folds, limit, self.interrupt)?
                 };
                 let Some(count) = self.room(seconds, reserve) else { break };
                 let others = candidates.by_ref().take(count - 1);
@@ -384,51 +433,12 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// The candidates that these data allow; the scaling that suits a linear model best comes first.
-    fn space(&self) -> Space {
-        let preparation = self.tuning.settings.preparation;
-        let stated = (preparation.columns_stated, preparation.row_length_stated);
-        let dense = matches!(self.samples.train.features(), Features::Dense(_));
-        let unit = (!stated.1).then_some(TuneScaling::UnitRows);
-        let standard = (!stated.0).then_some(TuneScaling::Standardized);
-        let mut scalings: Vec<TuneScaling> =
-            if dense { vec![standard, unit] } else { vec![unit, standard] }.into_iter().flatten().collect();
-        scalings.push(TuneScaling::Given);
-        if let Some(Fitted { model, .. }) = &self.linear {
-            let best = if preparation.columns != Columns::Standardize
-                && model.about.tried.iter().any(|tried| tried.columns == "standardize")
-                && model.preprocessing.standardization.is_some()
-            {
-                TuneScaling::Standardized
-            } else if model.preprocessing.row_length.is_some() && !stated.1 {
-                TuneScaling::UnitRows
-            } else {
-                TuneScaling::Given
-            };
-            scalings.sort_by_key(|scaling| *scaling != best);
-        }
-        let several = !has_one_label_per_row(self.samples.train.targets());
-        Space { several, names: self.samples.label_vectors.is_some(), scalings }
-    }
-
     /// Seconds that the final fit of the best trial so far would take.
     fn reserve(&self) -> f64 {
         let best = self.best();
         best.map_or(0.0, |trial| {
             trial.best_epoch as f64 * trial.seconds / trial.epochs.max(1) as f64 * self.ratio()
         })
-    }
-
-    /// Seconds of an epoch of this candidate over all folds, measured for a moment.
-    fn seconds_per_epoch(&mut self, steps: &Steps) -> Result<f64> {
-        let runs = prepare(steps, &self.folds[..1], &self.tuning.settings, self.tuning.select)?;
-        let mut trainer = runs[0].trainer()?;
-        let limit = (OF_PROBE.0 * self.clock.left()).min(OF_PROBE.1);
-        let (start, mut done) = (Instant::now(), (0, 1));
-        trainer
-            .epoch(&self.interrupt.until(Clock::after(limit)), |batch, batches| done = (batch, batches))?;
-        let seconds = start.elapsed().as_secs_f64();
-        Ok(seconds * done.1 as f64 / done.0.max(1) as f64 * self.folds.len() as f64)
     }
 
     /// The number of candidates that the time and the memory left have room for.
@@ -462,7 +472,7 @@ impl Run<'_> {
         let mut options = best.candidate.options(select);
         let linear = self.linear.take().filter(|_| best.candidate == Candidate::Linear);
         let fitted = if let Some(fitted) = linear {
-            let part = self.tuning.settings.validation;
+            let part = self.settings.validation;
             options.extend(part.map(|part| ("validation", json!(part))));
             fitted
         } else {
@@ -477,8 +487,7 @@ impl Run<'_> {
         if self.tuning.settings.seed != 0 {
             options.push(("seed", json!(self.tuning.settings.seed)));
         }
-        let Fitted { mut model, history, notes } = fitted;
-        model.about.select = Some(select);
+        let Fitted { model, history, notes } = fitted;
         self.notes.extend(notes);
         let mut trials = self.trials;
         trials.sort_by(|x, y| select.of(&y.scores).total_cmp(&select.of(&x.scores)));
@@ -524,7 +533,7 @@ fn brackets_of(past: &[Record]) -> Vec<(Vec<Steps>, Past)> {
                     done.push((*rung, *place, trial.clone()));
                 }
             }
-            Record::Start { .. } | Record::Linear { .. } => {}
+            Record::Start { .. } | Record::Validation { .. } | Record::Linear { .. } => {}
         }
     }
     brackets
