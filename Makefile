@@ -114,8 +114,8 @@ lint-rust:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 lint-python: $(VENV)/ready
-	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py benchmarks/torch_loss.py experiments/learning*.py experiments/comparing.py tools/durability
-	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py benchmarks/torch_loss.py experiments/learning*.py experiments/comparing.py tools/durability
+	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py benchmarks/torch_loss.py experiments/learning*.py experiments/comparing.py experiments/tuning.py tools/durability
+	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py benchmarks/torch_loss.py experiments/learning*.py experiments/comparing.py experiments/tuning.py tools/durability
 	$(VENV)/bin/mypy
 
 docs: site docs-rust

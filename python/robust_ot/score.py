@@ -192,6 +192,8 @@ def propensity_scored_precision_at(truth: Any, scores: ArrayLike, k: int, label_
 def expected_cost(truth: Any, probabilities: ArrayLike, label_vectors: ArrayLike) -> float:
     """Compute the cost of the whole prediction: squared distances to the nearest true label, weighted by probability.
 
+    Probabilities are scaled to sum to one in every row, which those of a sigmoid do not.
+
     Parameters
     ----------
     truth : array-like

@@ -130,7 +130,8 @@ pub fn precision_at(scores: ArrayView2<f64>, truth: &Targets, k: usize) -> Resul
     Ok(mean(truth.rows(), of_row))
 }
 
-/// The cost of the whole prediction: Σ_p h_p min over true labels c of ‖l_p − l_c‖², averaged over rows.
+/// The cost of the whole prediction: Σ_p h_p min over true labels c of ‖l_p − l_c‖², averaged over rows, with h scaled to sum to
+/// one, which the probabilities of a sigmoid do not. Where all of them are zero, every label counts alike.
 ///
 /// ```
 /// use ndarray::array;
@@ -155,7 +156,13 @@ pub fn expected_cost(
     let apart = |p: usize, c: usize| (squares[p] + squares[c] - 2.0 * products[[p, c]]).max(0.0);
     let of_row = |row: usize| {
         let nearest = |p: usize| truth.row(row).iter().map(|&c| apart(p, c)).fold(f64::INFINITY, f64::min);
-        probabilities.row(row).iter().enumerate().map(|(p, h)| h * nearest(p)).sum::<f64>()
+        let h = probabilities.row(row);
+        let total = h.sum();
+        if total > 0.0 {
+            h.iter().enumerate().map(|(p, h)| h * nearest(p)).sum::<f64>() / total
+        } else {
+            (0..h.len()).map(nearest).sum::<f64>() / h.len() as f64
+        }
     };
     Ok(mean(truth.rows(), of_row))
 }

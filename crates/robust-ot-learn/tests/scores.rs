@@ -74,6 +74,13 @@ fn semantic_costs_follow_their_definitions() {
     let expected = 0.5 * (0.5 * 13.0 + 0.3 * 5.0 + 0.75 * 2.0);
     let found = expected_cost(probabilities.view(), &truth, vectors.view()).unwrap();
     assert!((found - expected).abs() < 1e-12);
+    // Probabilities of a sigmoid do not sum to one; their scale does not matter.
+    let scaled = &probabilities * &array![[3.0], [0.2]];
+    let again = expected_cost(scaled.view(), &truth, vectors.view()).unwrap();
+    assert!((again - expected).abs() < 1e-12, "{again}");
+    let nothing = array![[0.0, 0.0, 0.0]];
+    let alike = expected_cost(nothing.view(), &Targets::new(3, [[0]]).unwrap(), vectors.view()).unwrap();
+    assert!((alike - (13.0 + 5.0) / 3.0).abs() < 1e-12, "{alike}");
     // The top two labels: in row one labels 1 and 2 against 0; in row two labels 2 and 1, where 1 is true.
     let half = 1.0 - 0.5_f64.sqrt();
     let expected = 0.25 + 0.5 * half;
