@@ -85,7 +85,7 @@ def test_conventions_and_frames():
     [
         ({"budget": 0}, "budget must be positive and finite"),
         ({"budget": float("nan")}, "budget must be positive and finite"),
-        ({"budget": 1e-4}, "budget must be long enough for one model"),
+        ({"budget": 1e-6}, "budget must be long enough for one model"),
         ({"select": "acc"}, "select must be auc, map, p@1, semantic or rank, but is acc"),
         ({"select": "semantic"}, "select must be auc, map, p@1 or rank without label vectors"),
         ({"validation": 0}, "validation must be above 0"),

@@ -28,7 +28,8 @@ fn scratch() -> Scratch {
     s
 }
 
-const DATA: &str = "--train-x train.csv --train-y train.txt --label-names names.txt --label-vectors words.vec";
+const DATA: &str =
+    "--train-x train.csv --train-y train.txt --label-names names.txt --label-vectors words.vec";
 const TEST: &str = "--test-x test.csv --test-y test.txt";
 
 #[test]
@@ -57,7 +58,9 @@ fn the_printed_command_writes_the_same_model() {
 fn the_table_names_the_winner() {
     let s = scratch();
     let told = s.out(&format!("tune {DATA} {TEST} --budget 2 --run run"));
-    for part in ["AUC", "candidate", "winner, fitted to all rows:", "in fits", "80 test rows", "rot train --train-x"] {
+    for part in
+        ["AUC", "candidate", "winner, fitted to all rows:", "in fits", "80 test rows", "rot train --train-x"]
+    {
         assert!(told.contains(part), "'{part}' is not in\n{told}");
     }
     s.out("report run");
@@ -93,7 +96,7 @@ fn bad_options() {
     for (line, parts) in [
         (format!("tune {DATA} --budget 0"), ["--budget", "90s, 5m or 1h"]),
         (format!("tune {DATA} --budget 1us"), ["--budget", "above 0"]),
-        (format!("tune {DATA} --budget 0.0001"), ["--budget must be long enough for one model", "0.0001 s"]),
+        (format!("tune {DATA} --budget 0.000001"), ["--budget must be long enough for one model", "1e-6 s"]),
         (format!("tune {DATA} --select acc"), ["acc", "p@1"]),
         (format!("tune {DATA} --validation 1"), ["--validation", "from 0 to less than 1"]),
         (format!("tune {DATA} --validation 0"), ["--validation must be above 0", "0"]),

@@ -7,7 +7,7 @@ use robust_ot::solve::Interrupt;
 use robust_ot::{Error, Result};
 
 use super::hidden_labels::extension_of;
-use super::label_subset::{only, rows_per_label};
+use super::label_subset::{only, too_few_to_choose};
 use super::loss_choice::LossName;
 use super::method::{decomposition_of, full_batch_bytes, work_of};
 use super::objective::FitObjective;
@@ -34,8 +34,6 @@ use crate::trainer::Epoch;
 const FINE: Stop = Stop { evaluations: 400, tolerance: 1e-7 };
 /// The most labels that a note lists by name.
 const LISTED: usize = 20;
-/// With fewer rows per label than this, the defaults are better than what so few rows choose.
-const FEWEST_ROWS: f64 = 8.0;
 
 /// What happens during a fit.
 #[derive(Debug)]
@@ -226,7 +224,7 @@ impl FullFit {
         let work = work_of(train);
         let splits = match (settings.validation, &validation) {
             (Some(0.0), _) | (_, Some(_)) => Vec::new(),
-            (None, None) if rows_per_label(train) < FEWEST_ROWS => Vec::new(),
+            (None, None) if too_few_to_choose(train) => Vec::new(),
             (part, None) => Split::all(train.targets(), part, work + decomposition_of(train), settings.seed),
         };
         let options = Options {

@@ -6,6 +6,9 @@ use robust_ot::loss::Targets;
 use crate::dataset::Dataset;
 use crate::selection::counts;
 
+/// With fewer rows per label than this, the defaults are better than what so few rows choose.
+const FEWEST_ROWS: f64 = 8.0;
+
 /// The rows that have one of these labels, with these labels alone.
 pub(super) fn only(data: &Dataset, labels: &[usize]) -> Result<Dataset> {
     let targets = data.targets();
@@ -33,8 +36,9 @@ pub(super) fn with_rest(data: &Dataset, labels: &[usize]) -> Result<Dataset> {
     Dataset::new(data.features().clone(), Targets::new(labels.len() + 1, rows)?)
 }
 
-/// The mean number of rows of a label.
-pub(super) fn rows_per_label(data: &Dataset) -> f64 {
-    let pairs: usize = counts(data.targets()).into_iter().sum();
-    pairs as f64 / data.targets().labels() as f64
+/// Whether the labels that have rows have so few that the defaults are better than what these choose.
+pub(crate) fn too_few_to_choose(data: &Dataset) -> bool {
+    let counts = counts(data.targets());
+    let seen = counts.iter().filter(|count| **count > 0).count();
+    (counts.iter().sum::<usize>() as f64) < FEWEST_ROWS * seen as f64
 }

@@ -25,6 +25,7 @@ mod training_choice;
 pub use self::full_fit::{FitEvent, FullFit};
 pub use self::geometry::Geometry;
 pub use self::hidden_choice::HiddenChoice;
+pub(super) use self::label_subset::too_few_to_choose;
 pub use self::loss_choice::{LossChoice, LossName, MixBase};
 pub use self::method::Method;
 pub(super) use self::method::{decomposition_of, work_of};

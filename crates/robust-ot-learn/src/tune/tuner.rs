@@ -19,7 +19,8 @@ use crate::data::Features;
 use crate::dataset::Dataset;
 use crate::fingerprint::Fingerprint;
 use crate::fit::{
-    FitEvent, FitRun, FitSettings, Fitted, FullFit, Method, Samples, decomposition_of, work_of,
+    FitEvent, FitRun, FitSettings, Fitted, FullFit, Method, Samples, decomposition_of, too_few_to_choose,
+    work_of,
 };
 use crate::label_kernel::PriorGeometry;
 use crate::model::Model;
@@ -109,7 +110,7 @@ pub struct Tuned {
     pub fitted: Fitted,
     /// Every candidate that was scored, the best first.
     pub trials: Vec<Trial>,
-    /// The options of `rot train` that fit the winner again, beside those of the data.
+    /// The options of `rot train` that fit the winner again, beside the seed and those of the data.
     pub options: Vec<(&'static str, Value)>,
     /// Seconds in all.
     pub seconds: f64,
@@ -222,8 +223,13 @@ impl Tuning {
             .collect())
     }
 
-    /// The part of the rows to hold out: what is given, or every row in turn if the budget has room for it.
+    /// The part of the rows to hold out: what is given, or every row in turn if the budget has room for it. With few rows per
+    /// label, a linear model would choose nothing unless a part is given.
     fn part_held_out(&self, samples: &Samples, interrupt: &Interrupt) -> Result<Option<f64>> {
+        let given = samples.validation.is_some() || self.settings.validation.is_some();
+        if !given && too_few_to_choose(&samples.train) {
+            return Ok(Some(HELD_OUT));
+        }
         let folds = self.folds(samples, self.settings.validation)?;
         if folds.len() == 1 {
             return Ok(self.settings.validation);
@@ -362,9 +368,8 @@ impl Run<'_> {
                 "a linear model over all rows took more than {:.0} % of the budget and was left out",
                 100.0 * OF_LINEAR
             )),
-            (Some(_), None) => {
-                self.notes.push("there are too few rows per label to choose a linear model".into());
-            }
+            // Nothing was compared, so that it has no score beside the others.
+            (Some(_), None) => {}
             (Some(fitted), Some(trial)) => {
                 if let Some(file) = &file {
                     fitted.model.save(file)?;
@@ -484,9 +489,6 @@ impl Run<'_> {
             self.fitting += start.elapsed().as_secs_f64();
             fitted
         };
-        if self.tuning.settings.seed != 0 {
-            options.push(("seed", json!(self.tuning.settings.seed)));
-        }
         let Fitted { model, history, notes } = fitted;
         self.notes.extend(notes);
         let mut trials = self.trials;

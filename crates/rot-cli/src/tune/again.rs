@@ -3,11 +3,10 @@
 use serde_json::Value;
 
 /// The options of `rot tune` that `rot train` has no use for or takes from the winner, and whether a value follows.
-const OWN: [(&str, bool); 8] = [
+const OWN: [(&str, bool); 7] = [
     ("--budget", true),
     ("--select", true),
     ("--validation", true),
-    ("--seed", true),
     ("--picture", true),
     ("--checkpoint", true),
     ("--resume", false),
