@@ -117,7 +117,7 @@ pub use self::soft_targets::SoftTargets;
 pub use self::standardization::Standardization;
 pub use self::threshold::{answers, threshold};
 pub use self::trainer::{Epoch, Trainer};
-pub use self::tune::{Candidate, StepLoss, Steps, Trial, TuneEvent, TuneScaling, Tuned, Tuning};
+pub use self::tune::{Candidate, JOURNAL, StepLoss, Steps, Trial, TuneEvent, TuneScaling, Tuned, Tuning};
 pub use self::verify::verify;
 
 /// The examples of the quick start compile and run.

@@ -96,7 +96,10 @@ fn bad_options() {
     for (line, parts) in [
         (format!("tune {DATA} --budget 0"), ["--budget", "90s, 5m or 1h"]),
         (format!("tune {DATA} --budget 1us"), ["--budget", "above 0"]),
-        (format!("tune {DATA} --budget 0.000001"), ["--budget must be long enough for one model", "0.000001 s"]),
+        (
+            format!("tune {DATA} --budget 0.000001"),
+            ["--budget must be long enough for one model", "0.000001 s"],
+        ),
         (format!("tune {DATA} --select acc"), ["acc", "p@1"]),
         (format!("tune {DATA} --validation 1"), ["--validation", "from 0 to less than 1"]),
         (format!("tune {DATA} --validation 0"), ["--validation must be above 0", "0"]),

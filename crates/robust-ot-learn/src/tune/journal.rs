@@ -10,8 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::candidate::Steps;
 use super::trial::Trial;
 
-/// The name of the file.
-const FILE: &str = "tune.jsonl";
+/// The name of the file that records a tuning run in its folder.
+///
+/// ```
+/// assert_eq!(robust_ot_learn::JOURNAL, "tune.jsonl");
+/// ```
+pub const JOURNAL: &str = "tune.jsonl";
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,7 +59,7 @@ impl Journal {
     /// Begins a journal in a folder, or goes on with the one that is there.
     pub(super) fn open(folder: Option<&Path>, resume: bool, run: &str) -> Result<Self> {
         let Some(folder) = folder else { return Ok(Self { file: None, past: Vec::new() }) };
-        let path = folder.join(FILE);
+        let path = folder.join(JOURNAL);
         let io = |source| Error::Io { path: path.clone(), source };
         let past = if resume && path.exists() { read(&path, run)? } else { Vec::new() };
         // A line that was torn by a kill is gone.
@@ -124,7 +128,7 @@ mod tests {
         let mut journal = Journal::open(place, false, "a").unwrap();
         journal.write(&done).unwrap();
         drop(journal);
-        let path = folder.path().join(FILE);
+        let path = folder.path().join(JOURNAL);
         let whole = std::fs::read_to_string(&path).unwrap();
         for cut in 1..line(&done).len() {
             std::fs::write(&path, &whole[..whole.len() - cut]).unwrap();

@@ -15,5 +15,6 @@ mod trial;
 mod tuner;
 
 pub use self::candidate::{Candidate, StepLoss, Steps, TuneScaling};
+pub use self::journal::JOURNAL;
 pub use self::trial::Trial;
 pub use self::tuner::{TuneEvent, Tuned, Tuning};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use robust_ot::solve::Interrupt;
-use robust_ot_learn::{Criterion, FitSettings, Fitted, Memory, Method, Tuned, Tuning};
+use robust_ot_learn::{Criterion, FitSettings, Fitted, JOURNAL, Memory, Method, Tuned, Tuning};
 use serde_json::{Map, Value, json};
 
 use self::again::train_command;
@@ -94,6 +94,7 @@ impl Tune {
         settings.check()?;
         self.check_outputs()?;
         let _lock = self.checkpoint.as_deref().map(lock_folder).transpose()?;
+        self.note_checkpoint();
         let Data { samples, test, feature_names } = self.data.read(self.seed, false)?;
         say_unseen(&samples, Method::FullBatch);
         let tuning = Tuning {
@@ -116,6 +117,21 @@ impl Tune {
             save_picture(&tuned, self.select, path)?;
         }
         self.report(&tuned, &train_command(words, &tuned.options))
+    }
+
+    /// Says what becomes of the results in `--checkpoint`.
+    fn note_checkpoint(&self) {
+        let Some(journal) = self.checkpoint.as_ref().map(|folder| folder.join(JOURNAL)) else { return };
+        let place = journal.display();
+        match (self.resume, journal.exists()) {
+            (true, false) => {
+                say!("rot: note: {place}: there is nothing yet; tuning starts from the beginning");
+            }
+            (false, true) => {
+                say!("rot: note: {place}: is replaced by this run; --resume goes on with it instead");
+            }
+            _ => {}
+        }
     }
 
     fn interrupted(&self, interrupt: &Interrupt) -> Failure {
