@@ -29,7 +29,7 @@ class RobustOTClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     budget : float
         Seconds for everything. A budget that is too small for one model is refused.
     select : {'rank', 'auc', 'map', 'p@1', 'semantic'}
-        What candidates are compared by: ``rank`` is AUC + mAP + P@1, and ``semantic`` the cost of the top labels, which needs
+        What candidates are compared by: ``rank`` is the mean of the ranks in AUC, mAP and P@1, and ``semantic`` the cost of the top labels, which needs
         ``label_vectors``.
     label_vectors : array-like of shape (L, d), mapping, path, optional
         The geometry of the labels, as for :class:`RobustOTClassifier`.
@@ -53,7 +53,7 @@ class RobustOTClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     best_params_ : dict
         Its parameters, beside those of this estimator.
     best_score_ : float
-        Its score of the held-out rows by ``select``; for ``semantic``, minus the cost.
+        Its score of the held-out rows by ``select``: the sum of the three scores for ``rank``, minus the cost for ``semantic``.
     cv_results_ : dict of ndarray
         ``candidate``, ``auc``, ``map``, ``precision_at_1``, ``semantic_cost``, ``epochs``, ``best_epoch`` and ``seconds`` of every
         candidate that was scored, the best first; a data frame takes it.

@@ -9,8 +9,10 @@ use super::candidate::{Candidate, Steps};
 use super::clock::Clock;
 use super::contender::{Contender, Judge, prepare, state_files};
 use super::journal::{Journal, Record};
+use super::standing::order;
 use super::trial::Trial;
 use super::tuner::TuneEvent;
+use crate::criterion::HeldScores;
 use crate::fit::{FitRun, FitSettings, Samples};
 
 /// The part of the candidates that goes on to the next rung is one of so many.
@@ -122,13 +124,13 @@ impl Arena<'_> {
                 tell(TuneEvent::Scored(&trial));
                 next.push((place, contender));
             }
-            let value = |contender: &Contender| {
-                contender
-                    .trial
-                    .as_ref()
-                    .map_or(f64::NEG_INFINITY, |trial| self.judge.select.of(&trial.scores))
-            };
-            next.sort_by(|x, y| value(&y.1).total_cmp(&value(&x.1)).then(x.0.cmp(&y.0)));
+            let scores: Vec<HeldScores> =
+                next.iter().filter_map(|(_, contender)| Some(contender.trial.as_ref()?.scores)).collect();
+            let mut ranks = vec![0; next.len()];
+            order(&scores, self.judge.select).into_iter().enumerate().for_each(|(rank, at)| ranks[at] = rank);
+            let mut ranked: Vec<_> = ranks.into_iter().zip(next).collect();
+            ranked.sort_by_key(|(rank, _)| *rank);
+            let mut next: Vec<(usize, Contender)> = ranked.into_iter().map(|(_, one)| one).collect();
             kept = kept.div_ceil(KEPT);
             let last = rung + 1 == all;
             let out = next.split_off(if last { 0 } else { kept.min(next.len()) });

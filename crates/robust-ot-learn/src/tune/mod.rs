@@ -11,6 +11,7 @@ mod clock;
 mod contender;
 mod journal;
 mod space;
+mod standing;
 mod trial;
 mod tuner;
 

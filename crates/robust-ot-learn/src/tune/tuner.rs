@@ -13,8 +13,9 @@ use super::clock::Clock;
 use super::contender::{Judge, prepare};
 use super::journal::{Journal, Record};
 use super::space::Space;
+use super::standing::order;
 use super::trial::Trial;
-use crate::criterion::Criterion;
+use crate::criterion::{Criterion, HeldScores};
 use crate::data::Features;
 use crate::dataset::Dataset;
 use crate::fingerprint::Fingerprint;
@@ -461,9 +462,8 @@ impl Run<'_> {
 
     /// The best trial.
     fn best(&self) -> Option<&Trial> {
-        let value = |trial: &Trial| self.tuning.select.of(&trial.scores);
-        // The first of equals.
-        self.trials.iter().rev().max_by(|x, y| value(x).total_cmp(&value(y)))
+        let scores: Vec<HeldScores> = self.trials.iter().map(|trial| trial.scores).collect();
+        order(&scores, self.tuning.select).first().map(|&place| &self.trials[place])
     }
 
     /// Fits the winner to all rows.
@@ -491,8 +491,8 @@ impl Run<'_> {
         };
         let Fitted { model, history, notes } = fitted;
         self.notes.extend(notes);
-        let mut trials = self.trials;
-        trials.sort_by(|x, y| select.of(&y.scores).total_cmp(&select.of(&x.scores)));
+        let scores: Vec<HeldScores> = self.trials.iter().map(|trial| trial.scores).collect();
+        let trials = order(&scores, select).into_iter().map(|place| self.trials[place].clone()).collect();
         Ok(Some(Tuned {
             fitted: Fitted { model, history, notes: self.notes },
             trials,

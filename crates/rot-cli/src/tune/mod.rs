@@ -48,7 +48,8 @@ pub struct Tune {
     /// Time for everything but reading the data, such as 90s, 5m or 1h
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = budget, help_heading = "Search")]
     budget: Duration,
-    /// What candidates are compared by: rank is AUC + mAP + P@1, and semantic the cost of the top labels, with --label-vectors
+    /// What candidates are compared by: rank is the mean of the ranks in AUC, mAP and P@1, and semantic the cost of the top
+    /// labels, with --label-vectors
     #[arg(long, value_parser = named::<Criterion>(&CRITERIA), default_value = "rank", help_heading = "Search")]
     select: Criterion,
     /// Fraction of the training rows to hold out [default: every row in turn if there are few, else 0.2]
