@@ -10,6 +10,8 @@ struct Corpus {
     const double *points;
     const u32 *starts;
     const double *weights;
+    // ‖x‖ of every point.
+    const double *lengths;
     u32 dim;
     u32 size;
 };
@@ -32,6 +34,8 @@ struct Found {
     double *duals;
     // Σ a|f| + Σ b|g|, the scale of the rounding error of the dual.
     double *sizes;
+    // A bound on what the plan lacks in the moment, see unplaced_moment().
+    double *unplaced;
 };
 
 // log₂ Σ_j 2^{z_ij + o_j} for every row, one warp each.
@@ -126,6 +130,30 @@ __device__ double column_factors(const double *plan, const double *b, double *fa
         __syncthreads();
     }
     return missing;
+}
+
+__device__ double longest(const double *lengths, u32 count, double *room) {
+    double top = 0.0;
+    for (u32 at = threadIdx.x; at < count; at += blockDim.x) top = fmax(top, lengths[at]);
+    return block_max(top, room);
+}
+
+__device__ double weighted_length(const double *weights, const double *lengths, u32 count, double *room) {
+    double sum = 0.0;
+    for (u32 at = threadIdx.x; at < count; at += blockDim.x) sum += weights[at] * lengths[at];
+    return block_sum(sum, room);
+}
+
+// 2 (Σ ρ_i ‖s_i‖ max ‖t_j‖ + Σ σ_j ‖t_j‖ max ‖s_i‖) for a plan whose rows lack ρ and columns σ. Rows and columns lack the same
+// mass but for rounding, which is absolute: for points of little weight it may be much. Rows share what columns lack, so columns
+// are off in proportion to that; if columns lack nothing, rows get nothing.
+__device__ double unplaced_moment(const double *row_lacks, const double *column_lacks, const double *s_lengths, const double *t_lengths, double missing, u32 m,
+                                  u32 n, double *room) {
+    if (missing <= 0.0) return 2.0 * weighted_length(row_lacks, s_lengths, m, room) * longest(t_lengths, n, room);
+    double of_rows = 0.0;
+    for (u32 i = threadIdx.x; i < m; i += blockDim.x) of_rows += row_lacks[i];
+    double share = fabs(block_sum(of_rows, room) - missing) / missing;
+    return 2.0 * share * weighted_length(column_lacks, t_lengths, n, room) * longest(s_lengths, m, room);
 }
 
 // All of z = X Yᵀ.
@@ -280,7 +308,7 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
         // Weed, Rigollet 2017). The sums are those of the plan itself: exponents are rounded relative to their size, so sums
         // taken from potentials would be off by more than the additions of a row.
         fill_plan(z, row_offsets, column_offsets, a, m, n);
-        // `v` becomes the factor of every column and `next` what it then lacks.
+        // `v` becomes the factor of every column, `next` what it then lacks and `u` what every row lacks.
         double missing = column_factors(z, b, v, next, m, n, column_room);
         missing = block_sum(missing, room);
         double entropy = 0.0;
@@ -291,7 +319,9 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
                 sum += row[j];
             }
             sum = warp_sum(sum);
-            double lack = missing > 0.0 ? fmax(a[i] - sum, 0.0) / missing : 0.0;
+            double lack = fmax(a[i] - sum, 0.0);
+            if (tid % LANES == 0) u[i] = lack;
+            lack = missing > 0.0 ? lack / missing : 0.0;
             for (u32 j = tid % LANES; j < n; j += LANES) {
                 double mass = row[j] + lack * next[j];
                 row[j] = mass;
@@ -299,6 +329,7 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
             }
         }
         entropy = block_sum(entropy, room);
+        double unplaced = unplaced_moment(u, next, corpus.lengths + first, corpus.lengths + second, missing, m, n, room);
         fill_spread(tile, z, t, m, n, dim, spread);
         // Pairs of groups, one lane each; warps alternate over the slots, and their sums are added in a fixed order.
         u32 slots = m * dim / size;
@@ -319,7 +350,10 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
             }
             __syncthreads();
         }
-        if (tid == 0) found.entropies[task] = entropy, found.duals[task] = dual, found.sizes[task] = length;
+        if (tid == 0) {
+            found.entropies[task] = entropy, found.duals[task] = dual, found.sizes[task] = length;
+            found.unplaced[task] = unplaced;
+        }
         __syncthreads();
     }
 }

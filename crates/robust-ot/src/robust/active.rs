@@ -153,7 +153,7 @@ impl ActiveSet {
     /// A bound on ‖fl(V) − V‖_F for the V of the combination. Its weights sum to one up to their number of roundings.
     pub(super) fn rounding(&self, moment: &Array2<f64>) -> f64 {
         let of_vertices: f64 = self.vertices.iter().zip(&self.weights).map(|(v, w)| w * v.rounding).sum();
-        of_vertices + (2 * self.weights.len()) as f64 * f64::EPSILON * moment.diag().sum()
+        of_vertices + (2 * self.weights.len()) as f64 * f64::EPSILON * moment.diag().sum().max(0.0)
     }
 
     /// Whether some moments come from products: those of entropic plans.
