@@ -142,9 +142,12 @@ impl<'a> Descent<'a> {
         if history.is_empty() || worst.value + bound < best.value {
             *best = Best {
                 value: worst.value + bound,
-                // Where V = 0 the gap is the rounding of h(0), relative to the terms of that.
-                scale: if trace > 0.0 { inner(&worst.metric, &moment) } else { of_nothing / f64::EPSILON }
-                    .max(NEGLIGIBLE * *entropy),
+                // Where an exact plan moves nothing the gap is the rounding of h(0), relative to the terms of that.
+                scale: if trace > 0.0 || *entropy > 0.0 {
+                    inner(&worst.metric, &moment).max(NEGLIGIBLE * *entropy)
+                } else {
+                    of_nothing / f64::EPSILON
+                },
                 active: active.carrying(),
             };
         }
