@@ -121,20 +121,24 @@ fn far_points_of_little_weight_are_bracketed() {
         MetricSet::Srw { k: 1 },
         MetricSet::Rkp { rho: 2.0 },
     ];
-    let (count, mut on_device, mut forced) = (8, 0, 0);
-    for seed in 0..20 {
-        for dim in [1, 2, 5] {
+    let (count, mut on_device, mut forced) = (6, 0, 0);
+    for seed in 0..2 {
+        for dim in [1, 3] {
             let measures: Vec<Measure> =
                 (0..count).map(|at| with_far_points(1 + 4 * at, dim, 1000 * seed + 10 * at as u64)).collect();
-            for (set, entropy) in sets.iter().flat_map(|set| [1.0, 0.1].map(|entropy| (set, entropy))) {
+            for (set, entropy) in sets.iter().flat_map(|set| [1.0, 0.5].map(|entropy| (set, entropy))) {
                 let found = solve(&device, &measures, &Grouping::none(dim), set, entropy);
                 for (&(i, j), found) in all(count).iter().zip(&found) {
                     on_device += usize::from(!found.on_cpu);
                     let problem = Problem::new(&measures[i], &measures[j], set.clone()).unwrap();
                     let wanted = problem.with_entropy(entropy).unwrap().solve(&Settings::default()).unwrap();
-                    let what = format!("{set:?}, entropy {entropy}, seed {seed}, dim {dim}, {i} {j}: {found:?}");
+                    let what =
+                        format!("{set:?}, entropy {entropy}, seed {seed}, dim {dim}, {i} {j}: {found:?}");
                     let bracket = (wanted.lower_bound, wanted.value);
-                    assert!(found.lower_bound <= bracket.1 && bracket.0 <= found.value, "{what}, {bracket:?}");
+                    assert!(
+                        found.lower_bound <= bracket.1 && bracket.0 <= found.value,
+                        "{what}, {bracket:?}"
+                    );
                     // From one point there is one plan only.
                     if *set == MetricSet::W2 && i == 0 {
                         forced += 1;

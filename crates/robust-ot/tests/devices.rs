@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robust_ot::device::{
-    Corpus, EntropicAnswer, EntropicOracle, EntropicTask, PairAnswers, PairOracle, PairRound, solve_pairs_on,
+    CloudAnswer, CloudMoments, CloudOracle, CloudTask, CloudWeights, Corpus, EntropicAnswer, EntropicOracle,
+    EntropicTask, PairAnswers, PairOracle, PairRound, solve_cloud_on, solve_pairs_on,
 };
 use robust_ot::solve::{Interrupt, PairSettings, SolveOptions};
 use robust_ot::{Grouping, Measure, MetricSet, Problem, Result, Settings, Status};
@@ -95,6 +96,7 @@ impl PairOracle for RoughPairs<'_> {
                 beta: &lengths(t),
                 regularization: round.regularization,
                 tolerance: round.tolerances[at],
+                max_sweeps: self.sweeps,
                 interrupt: &Interrupt::default(),
             };
             let answer = Rough { sweeps: self.sweeps }.solve(&task)?;
@@ -131,10 +133,7 @@ impl PairOracle for RoughPairs<'_> {
 }
 
 /// A bound on what a plan lacks in the moment once each row has got its lack in proportion to those of the columns.
-fn unplaced(
-    (s, rows): (&Array2<f64>, &Array1<f64>),
-    (t, columns): (&Array2<f64>, &Array1<f64>),
-) -> f64 {
+fn unplaced((s, rows): (&Array2<f64>, &Array1<f64>), (t, columns): (&Array2<f64>, &Array1<f64>)) -> f64 {
     let lengths = |points: &Array2<f64>| points.map_axis(Axis(1), |point| point.dot(&point).sqrt());
     let longest = |points: &Array2<f64>| lengths(points).fold(0.0_f64, |top, x| top.max(*x));
     let missing = columns.sum();
@@ -254,6 +253,84 @@ fn pairs_of_a_corpus_are_bracketed_one_by_one() {
                 assert!(sweeps == 1 || i == j || !found.on_cpu, "{what}");
             }
         }
+    }
+}
+
+/// The same for one pair whose measures are a corpus.
+#[derive(Debug)]
+struct RoughClouds<'a>(RoughPairs<'a>);
+
+impl CloudOracle for RoughClouds<'_> {
+    fn moments(&mut self) -> Result<CloudMoments> {
+        let corpus = self.0.corpus;
+        let by_slots = |points: &Array2<f64>| {
+            points.to_shape((points.len() / corpus.size(), corpus.size())).unwrap().to_owned()
+        };
+        let mut shared = Array2::zeros((corpus.size(), corpus.size()));
+        let mean = |at: usize| corpus.weights(at).dot(corpus.points(at));
+        for at in 0..2 {
+            let weighted = corpus.points(at) * &corpus.weights(at).view().insert_axis(Axis(1));
+            shared += &by_slots(&weighted).t().dot(&by_slots(corpus.points(at)));
+        }
+        Ok(CloudMoments { shared, means: (mean(0), mean(1)) })
+    }
+
+    fn solve(&mut self, task: &CloudTask<'_>) -> Result<CloudAnswer> {
+        self.0.sweeps = task.max_sweeps;
+        let found = self.0.solve(&PairRound {
+            slots: &[0],
+            pairs: &[(0, 1)],
+            metrics: &task.metric.iter().copied().collect::<Vec<_>>(),
+            tolerances: &[task.tolerance],
+            regularization: task.regularization,
+            fresh: true,
+            most: 1,
+        })?;
+        Ok(CloudAnswer {
+            cross: Array2::from_shape_vec(task.metric.dim(), found.crosses).unwrap(),
+            entropy: found.entropies[0],
+            dual: found.duals[0],
+            dual_rounding: 100.0 * f64::EPSILON * found.sizes[0],
+            unplaced: found.unplaced[0],
+        })
+    }
+}
+
+#[test]
+fn clouds_are_bracketed_after_any_number_of_sweeps() {
+    let grouping = Grouping::random(6, 3, 1).unwrap();
+    for (seed, set) in sets().into_iter().enumerate() {
+        let measures = [measure(9, 6, seed as u64), measure(14, 6, seed as u64 + 50)];
+        let corpus = Corpus::new(&measures.each_ref(), &grouping).unwrap();
+        let weights =
+            measures.each_ref().map(|measure| CloudWeights::new(measure.weights().clone()).unwrap());
+        let problem = Problem::grouped(&measures[0], &measures[1], set.clone(), &grouping).unwrap();
+        let exact =
+            problem.with_entropy(0.3).unwrap().solve(&Settings::default().with_tolerance(1e-7)).unwrap();
+        let mut gaps = Vec::new();
+        for sweeps in [1, 3, 300] {
+            let settings = Settings::default()
+                .with_max_sweeps(sweeps)
+                .with_max_iterations(if sweeps == 300 { 100 } else { 1 });
+            let mut oracle = RoughClouds(RoughPairs { corpus: &corpus, sweeps });
+            let sides = (&weights[0], &weights[1]);
+            let found =
+                solve_cloud_on(&mut oracle, sides, &grouping, (&set, 0.3), &settings, &Interrupt::default());
+            let found = found.unwrap().unwrap();
+            assert!(
+                found.lower_bound <= exact.value && exact.lower_bound <= found.value,
+                "{set:?} after {sweeps} sweeps: {found:?}, {exact}"
+            );
+            let shares: f64 = found.plans.iter().map(|plan| plan.weight).sum();
+            assert!(
+                (shares - 1.0).abs() < 1e-12 && found.plans.iter().all(|plan| plan.call < found.iterations)
+            );
+            gaps.push(found.value - found.lower_bound);
+            if sweeps == 300 {
+                assert_eq!(found.status, Status::Converged, "{set:?}");
+            }
+        }
+        assert!(gaps[0] > gaps[2], "{set:?}: {gaps:?}");
     }
 }
 

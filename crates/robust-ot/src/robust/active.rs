@@ -84,6 +84,8 @@ pub(crate) enum VertexPlan {
     Sparse(Vec<PlanEntry>),
     /// The plan of an entropic problem with cost C(M).
     Entropic { metric: Array2<f64>, plan: Box<EntropicPlan> },
+    /// Kept by a device, as what a call for this metric returned.
+    OnDevice { call: usize, metric: Array2<f64> },
     /// Not kept: only the moment is needed.
     Forgotten,
 }
@@ -192,7 +194,7 @@ impl ActiveSet {
                     let factors = maps.cost_factors(metric);
                     total.scaled_add(weight, &plan.dense(&CostRows::Streamed(&factors)));
                 }
-                VertexPlan::Forgotten => {}
+                VertexPlan::OnDevice { .. } | VertexPlan::Forgotten => {}
             }
         }
         total
