@@ -71,12 +71,13 @@ test-browser:
 # The GPU tests; without a GPU, each test reports that it is skipped.
 test-cuda: wheel
 	cargo test --release --locked --package robust-ot-cuda -- --nocapture
-	$(PYTHON) -m pytest python/tests/test_cuda.py
+	$(PYTHON) -m pytest python/tests/test_cuda.py python/tests/test_torch_distance.py
 
 # Benchmarks the available GPU, for benchmarks/RESULTS.md.
 bench-cuda: wheel
 	cargo bench --locked --package robust-ot-cuda
 	$(PYTHON) benchmarks/torch_loss.py
+	$(PYTHON) benchmarks/torch_distance.py
 
 # Compares with POT, OTT-JAX and numpy in a separate environment; writes benchmarks/RESULTS.md.
 bench:
@@ -114,8 +115,8 @@ lint-rust:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 lint-python: $(VENV)/ready
-	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py benchmarks/torch_loss.py experiments/learning*.py experiments/comparing.py experiments/tuning.py tools/durability
-	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py benchmarks/torch_loss.py experiments/learning*.py experiments/comparing.py experiments/tuning.py tools/durability
+	$(VENV)/bin/ruff check python docs benchmarks/python.py benchmarks/capacity.py benchmarks/torch_loss.py benchmarks/torch_distance.py experiments/learning*.py experiments/comparing.py experiments/tuning.py tools/durability
+	$(VENV)/bin/ruff format --check python docs benchmarks/python.py benchmarks/capacity.py benchmarks/torch_loss.py benchmarks/torch_distance.py experiments/learning*.py experiments/comparing.py experiments/tuning.py tools/durability
 	$(VENV)/bin/mypy
 
 docs: site docs-rust

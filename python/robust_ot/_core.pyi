@@ -70,9 +70,21 @@ def differentiate(
     targets: Sequence[tuple[Any, Any]],
     metric: tuple[Any, ...],
     solver: tuple[Any, ...],
+    max_sweeps: int | None,
     debias: bool,
     slopes: bool,
 ) -> list[tuple[float, float, float, bool, tuple[_Matrix, _Matrix, _Vector, _Vector] | None]]: ...
+def differentiate_clouds(
+    place: tuple[int, int],
+    points: tuple[int, int, bool],
+    shape: tuple[int, int, int],
+    weights: tuple[Any, Any],
+    metric: tuple[Any, ...],
+    solver: tuple[Any, ...],
+    max_sweeps: int | None,
+    allocate: Any,
+    slopes: tuple[int, ...],
+) -> tuple[float, float, float, bool] | None: ...
 def barycenter(
     points: Sequence[Any],
     weights: Sequence[Any],

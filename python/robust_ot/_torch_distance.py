@@ -52,6 +52,7 @@ def distance(
     solver: Solver = "auto",
     tol: float = 1e-6,
     max_iter: int = 1000,
+    max_sweeps: int | None = None,
     memory: int | str | None = None,
     device: str = "auto",
     return_bounds: bool = False,
@@ -82,9 +83,14 @@ def distance(
         change with the points is left out. Needs ``entropy``.
     tol : float
         Relative gap at which a solve has converged.
+    max_sweeps : int, optional
+        The most Sinkhorn sweeps, over rows and columns, of each of the ``max_iter`` plain problems that a solve consists of.
+        ``max_iter=1, max_sweeps=50`` makes no more than fifty in all; the bounds hold all the same, and are as far apart as
+        that leaves them.
     device : {'auto', 'cpu', 'cuda', 'cuda:N'}
-        Where distances are solved, as for :func:`robust_ot.distance`. CUDA tensors are copied to the host, and values and
-        gradients are copied back to their device.
+        Where distances are solved, as for :func:`robust_ot.distance`. CUDA tensors are solved on their own device if there is
+        ``entropy``, without copies of points or gradients to the host; only what stalls or leaves the range of the device goes
+        there. Debiased and exact distances of CUDA tensors are found on the host, and their gradients are copied back.
     return_bounds : bool
         Also return the lower bounds.
 
@@ -127,14 +133,25 @@ def distance(
         if tensor.device != place:
             raise ValueError(f"X, Y and their weights must be on one device, but are on {place} and {tensor.device}")
     slopes = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    found = _core.differentiate(
-        [(_numbers(x), _numbers(w)) for x, w in zip(xs, weights_a, strict=True)],
-        [(_numbers(y), _numbers(w)) for y, w in zip(ys, weights_b, strict=True)],
-        metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed),
-        (entropy, solver, tol, max_iter, memory, device),
-        debias,
-        slopes,
-    )
+    arguments = metric_arguments(metric, k, rho, lam, prior, groups, grouping, seed)
+    settings = (entropy, solver, tol, max_iter, memory, device)
+    pairs = list(zip(xs, ys, weights_a, weights_b, strict=True))
+    found: list[Any] = [None] * count
+    if place.type == "cuda" and entropy > 0 and not debias and device in ("auto", "cuda", str(place)):
+        found = [_on_their_device(pair, arguments, settings, max_sweeps, slopes) for pair in pairs]
+    left = [at for at, result in enumerate(found) if result is None]
+    if left:
+        on_host = _core.differentiate(
+            [(_numbers(xs[at]), _numbers(weights_a[at])) for at in left],
+            [(_numbers(ys[at]), _numbers(weights_b[at])) for at in left],
+            arguments,
+            settings,
+            max_sweeps,
+            debias,
+            slopes,
+        )
+        for at, (*bounds, gradient) in zip(left, on_host, strict=True):
+            found[at] = (*bounds, None if gradient is None else [torch.from_numpy(of) for of in gradient])
     open_gaps = [gap for _, _, gap, converged, _ in found if not converged]
     if open_gaps:
         widest = max(open_gaps)
@@ -144,9 +161,8 @@ def distance(
     for at, (upper, _, _, _, gradient) in enumerate(found):
         result = torch.tensor(upper, dtype=dtype, device=place)
         if gradient is not None:
-            arguments = (xs[at], ys[at], weights_a[at], weights_b[at])
-            terms = [(argument, torch.from_numpy(of)) for argument, of in zip(arguments, gradient, strict=True)]
-            result = with_gradients(result, terms)
+            terms = zip(pairs[at], gradient, strict=True)
+            result = with_gradients(result, [(argument, of) for argument, of in terms if of is not None])
         values.append(result)
     lower = torch.tensor([bound for _, bound, _, _, _ in found], dtype=dtype, device=place)
     single = not (of_x or of_y)
@@ -230,6 +246,53 @@ def _precise(tensor: Tensor, name: str) -> Tensor:
     if not tensor.is_floating_point():
         raise ValueError(f"{name} must be a tensor of floating-point numbers, but is {tensor.dtype}")
     return tensor.float()
+
+
+def _on_their_device(
+    pair: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
+    metric: tuple[Any, ...],
+    solver: tuple[Any, ...],
+    max_sweeps: int | None,
+    slopes: bool,
+) -> tuple[float, float, float, bool, list[Tensor | None] | None] | None:
+    """Solve for clouds where they are; None if the host must."""
+    of_x, of_y = (points.detach() for points in pair[:2])
+    (m, dim), (n, other), place = of_x.shape, of_y.shape, of_x.device
+    # Errors about shapes and empty clouds are the host's, as is what exceeds 32-bit indices.
+    if dim != other or 0 in (m, n, dim) or max(m, n) * dim >= 2**31 or m + n < dim:
+        return None
+    for points, weights in zip(pair[:2], pair[2:], strict=True):
+        if weights is not None and len(weights) != len(points):
+            return None
+    dtype = torch.promote_types(of_x.dtype, of_y.dtype)
+    of_x, of_y = of_x.to(dtype).contiguous(), of_y.to(dtype).contiguous()
+    gradient: list[Tensor | None] = [None] * 4
+    if slopes:
+        gradient = [
+            torch.empty(len(points) if one else points.shape, dtype=dtype, device=place)
+            if isinstance(wanted, Tensor) and wanted.requires_grad
+            else None
+            for wanted, points, one in zip(pair, (of_x, of_y) * 2, (False, False, True, True), strict=True)
+        ]
+    kept = []
+
+    def allocate(count: int) -> int:
+        kept.append(torch.empty(count, dtype=torch.uint8, device=place))
+        return kept[-1].data_ptr()
+
+    with torch.cuda.device(place):
+        found = _core.differentiate_clouds(
+            (place.index, torch.cuda.current_stream(place).cuda_stream),
+            (of_x.data_ptr(), of_y.data_ptr(), dtype == torch.float32),
+            (m, n, dim),
+            (_numbers(pair[2]), _numbers(pair[3])),
+            metric,
+            solver,
+            max_sweeps,
+            allocate,
+            tuple(0 if of is None else of.data_ptr() for of in gradient),
+        )
+    return None if found is None else (*found, gradient if slopes else None)
 
 
 def _numbers(tensor: Tensor | None) -> Any:

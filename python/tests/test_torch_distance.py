@@ -1,5 +1,7 @@
 """Distances of torch tensors with gradients."""
 
+import warnings
+
 import numpy as np
 import pytest
 import robust_ot
@@ -170,3 +172,51 @@ def test_an_open_gap_is_a_warning(rng):
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         distance(*arguments)
+
+
+def test_sweeps_can_be_counted(rng):
+    X, Y = tensor(rng.normal(size=(40, 3))), tensor(rng.normal(size=(50, 3)) + 1.0)
+    best = distance(X, Y, metric="w2", entropy=0.1, tol=1e-9, return_bounds=True)
+    gaps = []
+    for sweeps in (1, 3, 30):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", robust_ot.ConvergenceWarning)
+            found = distance(X, Y, metric="w2", entropy=0.1, max_iter=1, max_sweeps=sweeps, tol=1e-9, return_bounds=True)
+        assert found.lower_bound <= best.value
+        assert best.lower_bound <= found.value
+        gaps.append((found.value - found.lower_bound).item())
+    assert gaps[0] > gaps[1] > gaps[2]
+
+
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+@gpu
+@pytest.mark.parametrize(
+    "settings",
+    [{"metric": "w2"}, {"metric": "p"}, {"metric": "p", "k": 2, "groups": 3}, {"metric": "kl", "lam": 30.0}, {"metric": "rkp"}],
+)
+@pytest.mark.parametrize("shape", [(1, 7, 4), (60, 50, 5), (130, 257, 70)])
+def test_clouds_on_a_card_are_solved_there(rng, settings, shape):
+    m, n, d = shape
+    arrays = [rng.normal(size=(m, d)), rng.normal(size=(n, d)) + 0.3, rng.random(m) + 0.1, rng.random(n) + 0.1]
+    found = []
+    for device in ("cpu", "cuda"):
+        arguments = [torch.tensor(array, device=device, requires_grad=True) for array in arrays]
+        bounds = distance(*arguments, entropy=0.3, tol=1e-9, return_bounds=True, device=device, **settings)
+        bounds.value.backward()
+        assert bounds.value.device.type == device
+        found.append((bounds.lower_bound.item(), bounds.value.item(), [argument.grad.cpu() for argument in arguments]))
+    (low, high, here), (lower, upper, there) = found
+    assert low <= upper
+    assert lower <= high
+    for one, other in zip(here, there, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3 * float(one.abs().max()))
+
+
+@gpu
+def test_a_bad_point_on_a_card_is_named():
+    X = torch.zeros(20, 3, device="cuda")
+    X[4, 1] = torch.nan
+    with pytest.raises(ValueError, match="row 5, column 2"):
+        distance(X, torch.ones(9, 3, device="cuda"), entropy=0.1)

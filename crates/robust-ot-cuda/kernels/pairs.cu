@@ -4,12 +4,24 @@
 // Sums of powers outside this range were shifted too far to be accurate.
 #define SMALL_SUM 1e-100
 #define LARGE_SUM 1e100
+// Sums in single precision below this, and corrections of potentials above that, leave its range.
+#define SMALL_SINGLE 1e-30f
+#define LARGEST_CORRECTION 60.0f
+// The most times that potentials leave the range of single precision before double precision goes on alone.
+#define MOST_ROUNDS 10
+// The least marginal error that single precision is trusted with.
+#define SINGLE_TOLERANCE 4e-6
+// An error must shrink by this factor to count as progress; after so many sweeps without any it is at its floor.
+#define PROGRESS 0.95
+#define PATIENCE 20
 
 // Measures stored one after the other: measure k has the points starts[k]..starts[k + 1], `dim` numbers each.
 struct Corpus {
     const double *points;
     const u32 *starts;
     const double *weights;
+    // ‖x‖ of every point.
+    const double *lengths;
     u32 dim;
     u32 size;
 };
@@ -32,6 +44,8 @@ struct Found {
     double *duals;
     // Σ a|f| + Σ b|g|, the scale of the rounding error of the dual.
     double *sizes;
+    // A bound on what the plan lacks in the moment, see unplaced_moment().
+    double *unplaced;
 };
 
 // log₂ Σ_j 2^{z_ij + o_j} for every row, one warp each.
@@ -84,6 +98,83 @@ __device__ void sweep_columns(const double *z, const double *offsets, const doub
     __syncthreads();
 }
 
+__device__ inline float exp2_fast(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Turns z into the exponents o_i + o_j + z_ij of the current plan, in single precision and in the same place: those of masses that
+// count are small numbers, which are rounded little.
+__device__ float *round_exponents(double *z, const double *row_offsets, const double *column_offsets, u32 m, u32 n) {
+    float *exponents = (float *)z;
+    for (u32 start = 0; start < m * n; start += blockDim.x) {
+        u32 at = start + threadIdx.x;
+        double exponent = at < m * n ? z[at] + row_offsets[at / n] + column_offsets[at % n] : 0.0;
+        // Numbers are written to where some have been read.
+        __syncthreads();
+        if (at < m * n) exponents[at] = (float)exponent;
+    }
+    __syncthreads();
+    return exponents;
+}
+
+// Sets the correction for a weight and a sum, unless that leaves the range of single precision; returns whether the next may follow.
+__device__ inline bool correct(float *correction, double weight, double sum) {
+    if (!(sum > SMALL_SINGLE)) return false;
+    float found = log2f((float)(weight / sum));
+    if (!(fabsf(found) < 2.0f * LARGEST_CORRECTION)) return false;
+    *correction = found;
+    return fabsf(found) < LARGEST_CORRECTION;
+}
+
+// Sinkhorn's iteration in single precision, for corrections to both potentials: γ_ij = 2^{e_ij + r_i + c_j}. Ends at the tolerance or
+// at the floor of its rounding, or with `true` where corrections leave the range; adds the number of sweeps.
+__device__ bool sweep_single(const float *exponents, const double *a, const double *b, float *rows, float *columns, u32 m, u32 n, double tolerance, u32 most,
+                             double column_room[][LANES], double *room, u32 &swept) {
+    int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
+    for (u32 i = threadIdx.x; i < m; i += blockDim.x) rows[i] = 0.0f;
+    for (u32 j = threadIdx.x; j < n; j += blockDim.x) columns[j] = 0.0f;
+    double best = INF64;
+    u32 best_at = swept;
+    __syncthreads();
+    while (swept < most) {
+        swept++;
+        double error = 0.0;
+        bool good = true;
+        for (u32 first = 0; first < n; first += LANES) {
+            u32 j = first + lane;
+            float sum = 0.0f;
+            if (j < n) {
+                for (u32 i = warp; i < m; i += warps) sum += exp2_fast(exponents[(u64)i * n + j] + rows[i]);
+            }
+            column_room[warp][lane] = sum;
+            __syncthreads();
+            if (warp == 0 && j < n && b[j] > 0.0) {
+                double total = 0.0;
+                for (int w = 0; w < warps; w++) total += column_room[w][lane];
+                error += fabs(total * exp2_fast(columns[j]) - b[j]);
+                good = good && correct(columns + j, b[j], total);
+            }
+            __syncthreads();
+        }
+        for (u32 i = warp; i < m; i += warps) {
+            float sum = 0.0f;
+            for (u32 j = lane; j < n; j += LANES) sum += exp2_fast(exponents[(u64)i * n + j] + columns[j]);
+            sum = warp_sum(sum);
+            if (lane == 0 && a[i] > 0.0) {
+                good = good && correct(rows + i, a[i], sum);
+            }
+        }
+        error = block_sum(error, room);
+        if (!__syncthreads_and(good)) return true;
+        if (error < PROGRESS * best) best = error, best_at = swept;
+        if (error <= tolerance || swept >= best_at + PATIENCE) break;
+    }
+    __syncthreads();
+    return false;
+}
+
 // z becomes the plan 2^{o_i + o_j + z_ij}, with rows that hold more than a_i scaled down, one warp per row.
 __device__ void fill_plan(double *z, const double *row_offsets, const double *column_offsets, const double *a, u32 m, u32 n) {
     int lane = threadIdx.x % LANES;
@@ -128,18 +219,41 @@ __device__ double column_factors(const double *plan, const double *b, double *fa
     return missing;
 }
 
+__device__ double longest(const double *lengths, u32 count, double *room) {
+    double top = 0.0;
+    for (u32 at = threadIdx.x; at < count; at += blockDim.x) top = fmax(top, lengths[at]);
+    return block_max(top, room);
+}
+
+__device__ double weighted_length(const double *weights, const double *lengths, u32 count, double *room) {
+    double sum = 0.0;
+    for (u32 at = threadIdx.x; at < count; at += blockDim.x) sum += weights[at] * lengths[at];
+    return block_sum(sum, room);
+}
+
+// 2 (Σ ρ_i ‖s_i‖ max ‖t_j‖ + Σ σ_j ‖t_j‖ max ‖s_i‖) for a plan whose rows lack ρ and columns σ. Rows and columns lack the same
+// mass but for rounding, which is absolute: for points of little weight it may be much. Rows share what columns lack, so columns
+// are off in proportion to that; if columns lack nothing, rows get nothing.
+__device__ double unplaced_moment(const double *row_lacks, const double *column_lacks, const double *s_lengths, const double *t_lengths, double missing, u32 m,
+                                  u32 n, double *room) {
+    if (missing <= 0.0) return 2.0 * weighted_length(row_lacks, s_lengths, m, room) * longest(t_lengths, n, room);
+    double of_rows = 0.0;
+    for (u32 i = threadIdx.x; i < m; i += blockDim.x) of_rows += row_lacks[i];
+    double share = fabs(block_sum(of_rows, room) - missing) / missing;
+    return 2.0 * share * weighted_length(column_lacks, t_lengths, n, room) * longest(s_lengths, m, room);
+}
+
 // All of z = X Yᵀ.
 __device__ void fill_products(Tile tile, const double *x, const double *y, u32 m, u32 n, u32 dim, double *z) {
-    int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
     for (u32 first_row = 0; first_row < m; first_row += SIDE) {
         for (u32 first_column = 0; first_column < n; first_column += SIDE) {
-            double own[4][4];
+            double own[OWN_ROWS][OWN_COLUMNS];
             products(tile, x, y, m, n, dim, first_row, first_column, own);
 #pragma unroll
-            for (int a = 0; a < 4; a++) {
+            for (int a = 0; a < OWN_ROWS; a++) {
 #pragma unroll
-                for (int b = 0; b < 4; b++) {
-                    u32 i = first_row + ty + 16 * a, j = first_column + tx + 16 * b;
+                for (int b = 0; b < OWN_COLUMNS; b++) {
+                    u32 i = first_row + own_row(a), j = first_column + own_column(b);
                     if (i < m && j < n) z[(u64)i * n + j] = own[a][b];
                 }
             }
@@ -150,26 +264,25 @@ __device__ void fill_products(Tile tile, const double *x, const double *y, u32 m
 
 // out = P T, m × dim.
 __device__ void fill_spread(Tile tile, const double *plan, const double *t, u32 m, u32 n, u32 dim, double *out) {
-    int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
     for (u32 first_row = 0; first_row < m; first_row += SIDE) {
         for (u32 first_feature = 0; first_feature < dim; first_feature += SIDE) {
-            double own[4][4] = {{0}};
+            double own[OWN_ROWS][OWN_COLUMNS] = {{0}};
             for (u32 start = 0; start < n; start += DEPTH) {
                 __syncthreads();
                 for (int at = threadIdx.x; at < SIDE * DEPTH; at += blockDim.x) {
                     u32 k = at % DEPTH, i = first_row + at / DEPTH;
-                    tile.rows[k][at / DEPTH] = i < m && start + k < n ? plan[(u64)i * n + start + k] : 0.0;
+                    tile.rows[at / DEPTH * SHORT_LINE + k] = i < m && start + k < n ? plan[(u64)i * n + start + k] : 0.0;
                     u32 deep = at / SIDE, feature = first_feature + at % SIDE;
-                    tile.columns[deep][at % SIDE] = start + deep < n && feature < dim ? t[(u64)(start + deep) * dim + feature] : 0.0;
+                    tile.columns[deep * LONG_LINE + at % SIDE] = start + deep < n && feature < dim ? t[(u64)(start + deep) * dim + feature] : 0.0;
                 }
                 __syncthreads();
-                multiply_tile(tile, own);
+                multiply_tile<SHORT_LINE, 1, 1, LONG_LINE>(tile.rows, tile.columns, own);
             }
 #pragma unroll
-            for (int a = 0; a < 4; a++) {
+            for (int a = 0; a < OWN_ROWS; a++) {
 #pragma unroll
-                for (int b = 0; b < 4; b++) {
-                    u32 i = first_row + ty + 16 * a, feature = first_feature + tx + 16 * b;
+                for (int b = 0; b < OWN_COLUMNS; b++) {
+                    u32 i = first_row + own_row(a), feature = first_feature + own_column(b);
                     if (i < m && feature < dim) out[(u64)i * dim + feature] = own[a][b];
                 }
             }
@@ -205,10 +318,10 @@ __device__ void squared_lengths(const double *points, const double *metric, u32 
 extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tasks tasks, Found found, double lambda, int fresh, u32 most_sweeps, u32 most_points,
                                                               int in_shared, double *potentials, double *scratch) {
     extern __shared__ double dynamic[];
-    __shared__ Line lines[2 * DEPTH];
+    __shared__ double lines[2 * TILE_NUMBERS];
     __shared__ double column_room[8][LANES];
     __shared__ double room[LANES];
-    Tile tile = {lines, lines + DEPTH};
+    Tile tile = {lines, lines + TILE_NUMBERS};
     u32 dim = corpus.dim, size = corpus.size, square = size * size, tid = threadIdx.x;
     double unit = lambda * 0.69314718055994530942;
     u64 wide = (u64)most_points * dim, whole = (u64)most_points * most_points;
@@ -241,7 +354,33 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
         fill_products(tile, moved, t, m, n, dim, z);
         double tolerance = tasks.tolerances[task];
         bool same = first == second;
-        for (u32 sweep = 0;; sweep++) {
+        u32 swept = 0;
+        // Most sweeps are in single precision, around potentials in double precision. Those that measure the error follow.
+        bool again = !same;
+        for (int round = 0; again && round < MOST_ROUNDS && swept < most_sweeps; round++) {
+            for (int half = 0; half < 2; half++) {
+                sweep_rows(z, column_offsets, u, m, n);
+                for (u32 i = tid; i < m; i += blockDim.x) row_offsets[i] = log2(a[i]) - u[i];
+                __syncthreads();
+                if (half) break;
+                sweep_columns(z, row_offsets, v, next, m, n, column_room);
+                for (u32 j = tid; j < n; j += blockDim.x) {
+                    v[j] = next[j];
+                    column_offsets[j] = log2(b[j]) - v[j];
+                }
+                __syncthreads();
+            }
+            float *corrections = (float *)next;
+            const float *exponents = round_exponents(z, row_offsets, column_offsets, m, n);
+            again = sweep_single(exponents, a, b, (float *)u, corrections, m, n, fmax(tolerance, SINGLE_TOLERANCE), most_sweeps, column_room, room, swept);
+            for (u32 j = tid; j < n; j += blockDim.x) {
+                v[j] -= corrections[j];
+                column_offsets[j] = log2(b[j]) - v[j];
+            }
+            __syncthreads();
+            fill_products(tile, moved, t, m, n, dim, z);
+        }
+        for (u32 sweep = swept;; sweep++) {
             sweep_rows(z, column_offsets, u, m, n);
             for (u32 i = tid; i < m; i += blockDim.x) row_offsets[i] = log2(a[i]) - u[i];
             __syncthreads();
@@ -280,7 +419,7 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
         // Weed, Rigollet 2017). The sums are those of the plan itself: exponents are rounded relative to their size, so sums
         // taken from potentials would be off by more than the additions of a row.
         fill_plan(z, row_offsets, column_offsets, a, m, n);
-        // `v` becomes the factor of every column and `next` what it then lacks.
+        // `v` becomes the factor of every column, `next` what it then lacks and `u` what every row lacks.
         double missing = column_factors(z, b, v, next, m, n, column_room);
         missing = block_sum(missing, room);
         double entropy = 0.0;
@@ -291,7 +430,9 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
                 sum += row[j];
             }
             sum = warp_sum(sum);
-            double lack = missing > 0.0 ? fmax(a[i] - sum, 0.0) / missing : 0.0;
+            double lack = fmax(a[i] - sum, 0.0);
+            if (tid % LANES == 0) u[i] = lack;
+            lack = missing > 0.0 ? lack / missing : 0.0;
             for (u32 j = tid % LANES; j < n; j += LANES) {
                 double mass = row[j] + lack * next[j];
                 row[j] = mass;
@@ -299,6 +440,7 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
             }
         }
         entropy = block_sum(entropy, room);
+        double unplaced = unplaced_moment(u, next, corpus.lengths + first, corpus.lengths + second, missing, m, n, room);
         fill_spread(tile, z, t, m, n, dim, spread);
         // Pairs of groups, one lane each; warps alternate over the slots, and their sums are added in a fixed order.
         u32 slots = m * dim / size;
@@ -319,7 +461,10 @@ extern "C" __global__ void __launch_bounds__(256) solve_pairs(Corpus corpus, Tas
             }
             __syncthreads();
         }
-        if (tid == 0) found.entropies[task] = entropy, found.duals[task] = dual, found.sizes[task] = length;
+        if (tid == 0) {
+            found.entropies[task] = entropy, found.duals[task] = dual, found.sizes[task] = length;
+            found.unplaced[task] = unplaced;
+        }
         __syncthreads();
     }
 }

@@ -22,6 +22,8 @@ const SHARED_PER_LABEL: usize = 48;
 /// Rows and columns that one block of `multiply` computes, and its threads.
 const TILE: usize = 64;
 const PRODUCT_THREADS: u32 = 64;
+/// Threads of a block on the tensor cores.
+const TENSOR_THREADS: u32 = 128;
 /// Slices of a product are at least this long, and at most so many.
 const LEAST_SLICE: usize = 128;
 const MOST_SLICES: usize = 8;
@@ -136,7 +138,8 @@ struct Kernels {
     plan_rows: CudaFunction,
     measure_rows: CudaFunction,
     finish_rows: CudaFunction,
-    multiply: CudaFunction,
+    /// With its threads.
+    multiply: (CudaFunction, u32),
 }
 
 /// See kernels/loss.cu.
@@ -252,7 +255,11 @@ impl BatchLoss {
             plan_rows: kernel("plan_rows")?,
             measure_rows: kernel("measure_rows")?,
             finish_rows: kernel("finish_rows")?,
-            multiply: kernel("multiply")?,
+            // Double precision has no tensor cores that are worth it.
+            multiply: match source {
+                Source::LossSingle => (kernel("multiply_tensor")?, TENSOR_THREADS),
+                _ => (kernel("multiply")?, PRODUCT_THREADS),
+            },
         };
         let shared = device.shared_memory().saturating_sub(STATIC_SHARED);
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -392,8 +399,8 @@ impl BatchLoss {
         let Product { rows, inner, columns, .. } = product;
         let product = Product { slice: inner.div_ceil(parts as u64), stride: rows * columns, ..product };
         let tiles = (rows as usize).div_ceil(TILE) * (columns as usize).div_ceil(TILE);
-        let config = grid((tiles, parts), PRODUCT_THREADS, 0);
-        launch!(self.device, stream, &self.kernels.multiply, config, product)
+        let (multiply, threads) = &self.kernels.multiply;
+        launch!(self.device, stream, multiply, grid((tiles, parts), *threads, 0), product)
     }
 
     /// The batch without its inputs and outputs, with buffers laid out one after another.

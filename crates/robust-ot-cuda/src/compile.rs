@@ -52,19 +52,20 @@ impl Source {
             Self::Transport => {
                 let (half, double) =
                     (include_str!("../kernels/sweep_half.cu"), include_str!("../kernels/sweep.cu"));
-                [REDUCE, TILES, half, double].concat()
+                [REDUCE, TILES, half, double, include_str!("../kernels/clouds.cu")].concat()
             }
             Self::Pairs => [REDUCE, TILES, include_str!("../kernels/pairs.cu")].concat(),
-            Self::LossSingle => loss_in("float"),
-            Self::LossDouble => loss_in("double"),
+            Self::LossSingle => loss_in("float", include_str!("../kernels/product_tf32.cu")),
+            Self::LossDouble => loss_in("double", ""),
         }
     }
 }
 
 /// The kernels of the loss in one precision.
-fn loss_in(real: &str) -> String {
+fn loss_in(real: &str, on_tensor_cores: &str) -> String {
     let (product, loss) = (include_str!("../kernels/product.cu"), include_str!("../kernels/loss.cu"));
-    [REDUCE, SPECTRAL, METRIC, &format!("typedef {real} real;\n"), product, loss].concat()
+    let typed = format!("typedef {real} real;\n");
+    [REDUCE, SPECTRAL, METRIC, &typed, product, on_tensor_cores, loss].concat()
 }
 
 /// The machine code of a source for a GPU of this compute capability, from the cache folder or from the compiler.

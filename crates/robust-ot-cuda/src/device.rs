@@ -169,6 +169,17 @@ impl Device {
         Ok(Self { gpu: self.gpu.clone(), stream })
     }
 
+    /// This GPU with a stream of another library, which must outlive the handle.
+    ///
+    /// # Safety
+    /// The stream must belong to this GPU.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn on_stream(&self, stream: u64) -> Self {
+        // SAFETY: the caller guarantees that the stream belongs to this GPU and outlives its use.
+        let stream = unsafe { self.gpu.context.wrap_borrowed_stream(stream as *mut _) };
+        Self { gpu: self.gpu.clone(), stream }
+    }
+
     /// Checks that everything needed for computing is available: kernels, compiled if necessary, and cuBLAS.
     ///
     /// # Errors

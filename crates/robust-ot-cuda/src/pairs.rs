@@ -15,7 +15,7 @@ const BLOCKS_PER_PROCESSOR: usize = 2;
 /// Vectors with one number per point that a block keeps in shared memory.
 const VECTORS: usize = 9;
 /// Bytes of static shared memory of the kernel.
-const STATIC_SHARED: usize = 20 << 10;
+const STATIC_SHARED: usize = 24 << 10;
 /// The most sweeps of one solve; the next round continues from there.
 const MOST_SWEEPS: u32 = 500;
 
@@ -45,6 +45,8 @@ pub struct Pairs {
     points: CudaSlice<f64>,
     starts: CudaSlice<u32>,
     weights: CudaSlice<f64>,
+    /// ‖x‖ of every point.
+    lengths: CudaSlice<f64>,
     dim: usize,
     size: usize,
     /// Number of points of the largest measure.
@@ -65,6 +67,7 @@ struct CorpusArgument {
     points: u64,
     starts: u64,
     weights: u64,
+    lengths: u64,
     dim: u32,
     size: u32,
 }
@@ -89,6 +92,7 @@ struct Found {
     entropies: u64,
     duals: u64,
     sizes: u64,
+    unplaced: u64,
 }
 
 // SAFETY: plain numbers, with the same C layout as in CUDA.
@@ -110,10 +114,12 @@ impl Pairs {
         let _turn = device.turn();
         let device = &device.fork()?;
         let (dim, size) = (corpus.dim(), corpus.size());
-        let (mut points, mut weights, mut starts) = (Vec::new(), Vec::new(), vec![0_u32]);
+        let (mut points, mut weights, mut lengths, mut starts) =
+            (Vec::new(), Vec::new(), Vec::new(), vec![0_u32]);
         for measure in 0..corpus.len() {
             points.extend(corpus.points(measure).iter().copied());
             weights.extend(corpus.weights(measure).iter().copied());
+            lengths.extend(corpus.points(measure).outer_iter().map(|point| point.dot(&point).sqrt()));
             starts.push(weights.len() as u32);
         }
         let most = (0..corpus.len()).map(|measure| corpus.weights(measure).len()).max().unwrap_or(1);
@@ -127,16 +133,15 @@ impl Pairs {
         };
         let kernel = device.kernel(Source::Pairs, "solve_pairs")?;
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        kernel.set_attribute(attribute, shared as i32).map_err(|error| {
-            device.refusal(format!(
-                "a measure of {most} points needs {shared} bytes of shared memory: {error:?}"
-            ))
-        })?;
+        // All that there is, since the kernel is shared with other corpora.
+        kernel
+            .set_attribute(attribute, allowed as i32)
+            .map_err(|error| device.failed("solve_pairs", error))?;
         let blocks = BLOCKS_PER_PROCESSOR * device.processors();
         let a_block = 2 * most * dim
             + if in_shared == 2 { 0 } else { most * most }
             + if in_shared == 0 { VECTORS * most } else { 0 };
-        let bytes = 8 * (points.len() + weights.len() + blocks * a_block);
+        let bytes = 8 * (points.len() + 2 * weights.len() + blocks * a_block);
         let stream = device.stream();
         let failed =
             |error| device.out_of_memory("the measures", bytes, "fewer or smaller measures need less", error);
@@ -146,6 +151,7 @@ impl Pairs {
             points: stream.clone_htod(&points).map_err(failed)?,
             starts: stream.clone_htod(&starts).map_err(failed)?,
             weights: stream.clone_htod(&weights).map_err(failed)?,
+            lengths: stream.clone_htod(&lengths).map_err(failed)?,
             dim,
             size,
             most,
@@ -164,7 +170,7 @@ impl PairOracle for Pairs {
         let _turn = device.turn();
         let stream = device.stream();
         let (count, square) = (round.pairs.len(), self.size * self.size);
-        let workspace = 8 * (round.most * self.most + count * (2 * square + 4));
+        let workspace = 8 * (round.most * self.most + count * (2 * square + 5));
         let failed = |error| device.out_of_memory("pairs", workspace, "smaller measures need less", error);
         let wanted = round.most * self.most;
         let potentials = match self.potentials.take().filter(|workspace| workspace.len() >= wanted) {
@@ -178,14 +184,15 @@ impl PairOracle for Pairs {
         let metrics = stream.clone_htod(round.metrics).map_err(failed)?;
         let tolerances = stream.clone_htod(round.tolerances).map_err(failed)?;
         let double = |count: usize| stream.alloc_zeros::<f64>(count).map_err(failed);
-        let (crosses, entropies, duals, sizes) =
-            (double(count * square)?, double(count)?, double(count)?, double(count)?);
+        let (crosses, entropies, duals, sizes, unplaced) =
+            (double(count * square)?, double(count)?, double(count)?, double(count)?, double(count)?);
         let at = |numbers: &CudaSlice<f64>| address(device, numbers);
         let whole = |numbers: &CudaSlice<u32>| address(device, numbers);
         let corpus = CorpusArgument {
             points: at(&self.points),
             starts: whole(&self.starts),
             weights: at(&self.weights),
+            lengths: at(&self.lengths),
             dim: self.dim as u32,
             size: self.size as u32,
         };
@@ -197,8 +204,13 @@ impl PairOracle for Pairs {
             tolerances: at(&tolerances),
             count: count as u32,
         };
-        let found =
-            Found { crosses: at(&crosses), entropies: at(&entropies), duals: at(&duals), sizes: at(&sizes) };
+        let found = Found {
+            crosses: at(&crosses),
+            entropies: at(&entropies),
+            duals: at(&duals),
+            sizes: at(&sizes),
+            unplaced: at(&unplaced),
+        };
         launch!(
             device,
             stream,
@@ -221,6 +233,7 @@ impl PairOracle for Pairs {
             entropies: host(&entropies)?,
             duals: host(&duals)?,
             sizes: host(&sizes)?,
+            unplaced: host(&unplaced)?,
         };
         stream.synchronize().map_err(failed)?;
         self.potentials = Some(potentials);

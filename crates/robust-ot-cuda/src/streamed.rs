@@ -5,21 +5,18 @@
 //! $u_i = \log_2 \sum_j 2^{o_j + z_{ij}}$; one over the columns computes v. Sweeps run on the tensor cores; everything that
 //! bounds depend on is measured in double precision.
 
-use ndarray::Array1;
+use std::f64::consts::LN_2;
+
+use cudarc::driver::CudaSlice;
+use ndarray::{Array1, Array2};
 use robust_ot::Result;
 use robust_ot::device::{EntropicAnswer, EntropicOracle, EntropicTask};
 
+use crate::arguments::address;
 use crate::device::Device;
-use crate::sweeps::{Accuracy, Kernels, Solve};
-
-/// The most sweeps of one solve.
-const MOST_SWEEPS: usize = 10_000;
-/// λ below this fraction of the largest cost is reached in stages.
-const LARGE: f64 = 1.0 / 64.0;
-/// Each stage divides λ by this factor.
-const SCALING: f64 = 4.0;
-/// The most sweeps of a stage, and the error at which it ends.
-const STAGE: (usize, f64) = (50, 1e-2);
+use crate::memory::{download, upload};
+use crate::sweeps::{Accuracy, Kernels, Stop, Sweeps};
+use crate::workspace::Layout;
 
 /// An oracle for [`robust_ot::Problem::solve_with`].
 ///
@@ -43,6 +40,8 @@ const STAGE: (usize, f64) = (50, 1e-2);
 pub struct Streamed {
     device: Device,
     kernels: Kernels,
+    /// The buffers of the last solve, kept for the next.
+    memory: Option<CudaSlice<u8>>,
     /// g of the last solve.
     last: Option<Array1<f64>>,
 }
@@ -56,7 +55,7 @@ impl Streamed {
         let _turn = device.turn();
         let device = device.fork()?;
         let kernels = Kernels::new(&device)?;
-        Ok(Self { device, kernels, last: None })
+        Ok(Self { device, kernels, memory: None, last: None })
     }
 
     /// Measures the seconds of one sweep over the rows and one over the columns, on the tensor cores: the mean of
@@ -64,23 +63,59 @@ impl Streamed {
     ///
     /// # Errors
     /// When the device fails.
-    pub fn time_sweeps(&self, task: &EntropicTask<'_>, count: usize, fine: bool) -> Result<f64> {
-        let _turn = self.device.turn();
-        let mut solve = Solve::new(&self.device, &self.kernels, *task)?;
+    pub fn time_sweeps(&mut self, task: &EntropicTask<'_>, count: usize, fine: bool) -> Result<f64> {
+        let device = self.device.clone();
+        let _turn = device.turn();
+        let (mut sweeps, _) = self.prepare(task)?;
+        let kernels = &self.kernels;
         let accuracy = if fine { Accuracy::Fine } else { Accuracy::Coarse };
-        solve.start(None, task.regularization)?;
-        let both = |solve: &mut Solve| -> Result<()> {
-            solve.columns(accuracy)?;
-            solve.rows(accuracy)
+        sweeps.start(&device, kernels, None, task.regularization)?;
+        let both = || -> Result<()> {
+            sweeps.columns(&device, kernels, accuracy)?;
+            sweeps.rows(&device, kernels, accuracy)
         };
-        both(&mut solve)?;
-        solve.wait()?;
+        let wait = || device.stream().synchronize().map_err(|error| device.failed("a sweep", error));
+        both()?;
+        wait()?;
         let start = std::time::Instant::now();
         for _ in 0..count {
-            both(&mut solve)?;
+            both()?;
         }
-        solve.wait()?;
+        wait()?;
         Ok(start.elapsed().as_secs_f64() / count as f64)
+    }
+
+    /// Sends a problem to the device; also returns the address of g of the last one, if there is one.
+    fn prepare(&mut self, task: &EntropicTask<'_>) -> Result<(Sweeps, Option<u64>)> {
+        let device = &self.device;
+        let (shape, dim) = ((task.x.nrows(), task.y.nrows()), task.x.ncols());
+        let lay_out = |first: u64| {
+            let mut layout = Layout::from(first);
+            let sweeps = Sweeps::new(device, &mut layout, shape, dim);
+            let last = layout.take(shape.1, size_of::<f64>());
+            (sweeps, last, layout.bytes())
+        };
+        let (_, _, bytes) = lay_out(0);
+        if self.memory.as_ref().is_none_or(|memory| memory.len() < bytes) {
+            self.memory = None;
+            let made = device.stream().alloc_zeros(bytes);
+            self.memory = Some(made.map_err(|error| {
+                device.out_of_memory("the points", bytes, "fewer points or features need less", error)
+            })?);
+        }
+        let (mut sweeps, last, _) = lay_out(self.memory.as_ref().map_or(0, |memory| address(device, memory)));
+        for (side, points, norms) in
+            [(&sweeps.rows, task.x, task.alpha), (&sweeps.columns, task.y, task.beta)]
+        {
+            upload(device, side.points, points.as_standard_layout().as_slice().unwrap_or_default())?;
+            upload(device, side.norms, &norms.to_vec())?;
+        }
+        sweeps.set_weights(device, [&task.source_weights.to_vec(), &task.target_weights.to_vec()])?;
+        sweeps.survey(device, &self.kernels)?;
+        // Potentials of another number of points cannot be reused.
+        let kept = self.last.take().filter(|g| g.len() == shape.1);
+        let kept = kept.map(|g| upload(device, last, &g.to_vec())).transpose()?.map(|()| last);
+        Ok((sweeps, kept))
     }
 }
 
@@ -88,44 +123,29 @@ impl EntropicOracle for Streamed {
     fn solve(&mut self, task: &EntropicTask<'_>) -> Result<EntropicAnswer> {
         let device = self.device.clone();
         let _turn = device.turn();
-        let mut solve = Solve::new(&self.device, &self.kernels, *task)?;
-        let largest = {
-            let top = |norms: &Array1<f64>| norms.fold(0.0_f64, |top, x| top.max(*x)).sqrt();
-            (top(task.alpha) + top(task.beta)).powi(2)
-        };
-        // Potentials of another number of points cannot be reused.
-        self.last = self.last.take().filter(|g| g.len() == task.y.nrows());
-        let mut accuracy = Accuracy::Coarse;
-        let mut stage = largest / SCALING;
-        if self.last.is_none() && task.regularization < LARGE * largest {
-            solve.start(None, stage)?;
-            while stage > task.regularization {
-                solve.iterate(&mut accuracy, STAGE.1, STAGE.0)?;
-                let next = (stage / SCALING).max(task.regularization);
-                solve.rescale(next)?;
-                if next <= task.regularization {
-                    break;
-                }
-                stage = next;
-            }
-        } else {
-            solve.start(self.last.take(), task.regularization)?;
-        }
-        let mut left = MOST_SWEEPS;
-        loop {
-            left -= solve.iterate(&mut accuracy, task.tolerance, left)?.min(left);
-            // The exact u for this v, and the resulting column sums.
-            solve.rows(Accuracy::Double)?;
-            solve.columns_apart()?;
-            let error = solve.true_error()?;
-            let enough = error <= task.tolerance || left == 0 || task.interrupt.is_raised();
-            if enough || accuracy == Accuracy::Double {
-                break;
-            }
-            accuracy = if accuracy == Accuracy::Coarse { Accuracy::Fine } else { Accuracy::Double };
-        }
-        let answer = solve.measure()?;
-        self.last = Some(answer.g.clone());
-        Ok(answer)
+        let (mut sweeps, last) = self.prepare(task)?;
+        let EntropicTask { tolerance, max_sweeps, interrupt, .. } = *task;
+        let stop = Stop { tolerance, max_sweeps, interrupt };
+        sweeps.solve(&device, &self.kernels, task.regularization, last, stop)?;
+        sweeps.measure_rows(&device, &self.kernels, sweeps.columns.points)?;
+        let (m, n, dim) = (task.x.nrows(), task.y.nrows(), task.x.ncols());
+        let numbers = |at: u64, count: usize| download::<f64>(&device, at, count).map(Array1::from_vec);
+        let potential = |norms: &Array1<f64>, level: Array1<f64>| norms - &(level * (sweeps.lambda * LN_2));
+        let g = potential(task.beta, numbers(sweeps.columns.level, n)?);
+        self.last = Some(g.clone());
+        let columns = numbers(sweeps.columns.totals, n)?;
+        // The measured entropy is that of γ / c with the factors c of the columns.
+        let of_factors = columns.iter().zip(task.target_weights).filter(|(sum, b)| sum > b);
+        let of_factors: f64 =
+            of_factors.map(|(sum, b)| if *b > 0.0 { b * (b / sum).log2() } else { 0.0 }).sum();
+        Ok(EntropicAnswer {
+            f: potential(task.alpha, numbers(sweeps.rows.level, m)?),
+            g,
+            columns,
+            row_sums: numbers(sweeps.rows.totals, m)?,
+            spread: Array2::from_shape_vec((m, dim), download(&device, sweeps.spread, m * dim)?)
+                .expect("as many numbers"),
+            entropy: LN_2 * (numbers(sweeps.entropies, m)?.sum() + of_factors),
+        })
     }
 }

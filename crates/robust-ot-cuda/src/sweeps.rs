@@ -1,18 +1,18 @@
-//! Sweeps over a streamed problem: u from v, v from u, and the measurement of their plan.
+//! Sweeps over an entropic problem that is on the device: u from v, v from u, and the measurement of their plan.
 
 use std::f64::consts::LN_2;
 
 use cudarc::driver::sys::CUfunction_attribute;
-use cudarc::driver::{CudaFunction, CudaSlice};
-use ndarray::{Array1, Array2, Zip};
+use cudarc::driver::{CudaFunction, DeviceRepr};
 use robust_ot::Result;
-use robust_ot::device::{EntropicAnswer, EntropicTask};
+use robust_ot::solve::Interrupt;
 
-use crate::arguments::address;
 use crate::compile::Source;
 use crate::device::Device;
 use crate::launch::{THREADS, grid, launch};
-use crate::side::{COLUMNS, ROWS, Side, parts};
+use crate::memory::{clear, download, upload};
+use crate::side::{COLUMNS, Parted, ROWS, Side, parts};
+use crate::workspace::Layout;
 
 /// Features multiplied at a time in half precision.
 const CHUNK: usize = 64;
@@ -26,6 +26,15 @@ const PROGRESS: f64 = 0.95;
 const PATIENCE: usize = 30;
 /// Sweeps between checks of the error, since each check waits for the GPU.
 const LOOK: usize = 4;
+/// λ below this fraction of the largest cost is reached in stages.
+const LARGE: f64 = 1.0 / 64.0;
+/// Each stage divides λ by this factor.
+const SCALING: f64 = 4.0;
+/// The most sweeps of a stage, and the error at which it ends.
+const STAGE: (usize, f64) = (50, 1e-2);
+
+/// Bytes of shared memory of the kernels that measure plans: two squares of 64 lines of 68 numbers, and 64 of 20.
+const MEASURE_SHARED: usize = size_of::<f64>() * 64 * (2 * 68 + 20);
 
 /// How accurately sweeps compute z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -37,6 +46,20 @@ pub(crate) enum Accuracy {
     Double,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sides {
+    Rows,
+    Columns,
+}
+
+/// What ends a solve.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stop<'a> {
+    pub(crate) tolerance: f64,
+    pub(crate) max_sweeps: usize,
+    pub(crate) interrupt: &'a Interrupt,
+}
+
 #[derive(Debug)]
 pub(crate) struct Kernels {
     /// Coarse and fine, each for at most 64 features and for more.
@@ -45,21 +68,24 @@ pub(crate) struct Kernels {
     join: CudaFunction,
     take: CudaFunction,
     halve: CudaFunction,
-    measure: CudaFunction,
+    combine: CudaFunction,
+    largest: CudaFunction,
+    keep_rows: CudaFunction,
+    limit_columns: CudaFunction,
+    measure: [CudaFunction; 2],
     join_parts: CudaFunction,
 }
 
 impl Kernels {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let kernel = |name| device.kernel(Source::Transport, name);
-        let half = |name| {
-            let kernel = kernel(name)?;
+        let room = |kernel: CudaFunction, bytes: usize| {
             let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            kernel
-                .set_attribute(attribute, shared_bytes(Accuracy::Fine) as i32)
-                .map_err(|error| device.failed(name, error))?;
-            Ok(kernel)
+            let set = kernel.set_attribute(attribute, bytes as i32);
+            set.map_err(|error| device.failed("shared memory", error))?;
+            Ok::<_, robust_ot::Error>(kernel)
         };
+        let half = |name| room(kernel(name)?, shared_bytes(Accuracy::Fine));
         Ok(Self {
             half: [
                 [half("sweep_coarse")?, half("sweep_coarse_wide")?],
@@ -69,188 +95,360 @@ impl Kernels {
             join: kernel("join_sweep")?,
             take: kernel("take_sweep")?,
             halve: kernel("halve")?,
-            measure: kernel("measure_plan")?,
+            combine: kernel("combine")?,
+            largest: kernel("largest_number")?,
+            keep_rows: kernel("keep_rows")?,
+            limit_columns: kernel("limit_columns")?,
+            measure: [
+                room(kernel("measure_rows")?, MEASURE_SHARED)?,
+                room(kernel("measure_columns")?, MEASURE_SHARED)?,
+            ],
             join_parts: kernel("join_parts")?,
         })
     }
 }
 
-/// The state of one solve.
-pub(crate) struct Solve<'a> {
-    device: &'a Device,
-    kernels: &'a Kernels,
-    task: EntropicTask<'a>,
+/// A problem between points x with lengths α and y with lengths β, where its buffers are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sweeps {
     dim: usize,
     padded_dim: usize,
-    rows: Side,
-    columns: Side,
-    fault: CudaSlice<u32>,
+    pub(crate) rows: Side,
+    pub(crate) columns: Side,
+    /// The largest absolute numbers of x, y, α and β.
+    largest: u64,
+    /// Σ γ log₂ (γ / c) of the rows of a measured plan whose columns are scaled by c, and γ times the points of the other side, for as many parts as either side has.
+    pub(crate) entropies: u64,
+    pub(crate) spread: u64,
     /// The regularization that points are scaled for.
-    lambda: f64,
+    pub(crate) lambda: f64,
+    /// The largest absolute coordinates of x and y, and the largest cost.
+    reach: (f64, f64),
+    largest_cost: f64,
 }
 
-impl<'a> Solve<'a> {
-    pub(crate) fn new(device: &'a Device, kernels: &'a Kernels, task: EntropicTask<'a>) -> Result<Self> {
-        let dim = task.x.ncols();
+/// See kernels/sweep.cu.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct Plan {
+    own: u64,
+    other: u64,
+    scale: f64,
+    column_offsets: u64,
+    row_tops: u64,
+    row_factors: u64,
+    column_factors: u64,
+    moved: u64,
+    sums: u64,
+    entropies: u64,
+    spread: u64,
+    count: u32,
+    others: u32,
+    dim: u32,
+}
+
+// SAFETY: plain numbers, with the same C layout as in CUDA.
+#[allow(unsafe_code)]
+unsafe impl DeviceRepr for Plan {}
+
+impl Sweeps {
+    /// Takes space for m and n points.
+    pub(crate) fn new(device: &Device, layout: &mut Layout, (m, n): (usize, usize), dim: usize) -> Self {
         let padded_dim = dim.next_multiple_of(CHUNK);
-        let parts = |own: usize, other: usize| parts(device, own, ROWS.1, other);
-        let (m, n) = (task.x.nrows(), task.y.nrows());
-        Ok(Self {
-            device,
-            kernels,
-            task,
+        let measured = |own: usize, other: usize| parts(device, Parted::Double, own, other);
+        let (of_rows, of_columns) = (measured(m, n), measured(n, m));
+        let most = |own: usize, other: usize| {
+            let all = [Parted::Coarse, Parted::Fine, Parted::Double]
+                .map(|parted| parts(device, parted, own, other));
+            all.into_iter().max().unwrap_or(1)
+        };
+        let double = size_of::<f64>();
+        Self {
             dim,
             padded_dim,
-            rows: Side::new(device, task.source_weights, m, dim, padded_dim, parts(m, n))?,
-            columns: Side::new(device, task.target_weights, n, dim, padded_dim, parts(n, m))?,
-            fault: device.stream().alloc_zeros(1).map_err(|error| device.failed("a buffer", error))?,
-            lambda: task.regularization,
-        })
+            rows: Side::new(layout, m, dim, padded_dim, most(m, n)),
+            columns: Side::new(layout, n, dim, padded_dim, most(n, m)),
+            largest: layout.take(4, double),
+            entropies: layout.take(m * of_rows, double),
+            spread: layout.take(dim * (m * of_rows).max(n * of_columns), double),
+            lambda: 0.0,
+            reach: (0.0, 0.0),
+            largest_cost: 0.0,
+        }
     }
 
-    /// Scales points for λ, sets v from old potentials or from g = 0, and sweeps the rows once in double precision.
-    pub(crate) fn start(&mut self, last: Option<Array1<f64>>, lambda: f64) -> Result<()> {
-        self.scale(lambda)?;
-        let EntropicTask { beta, .. } = self.task;
-        let level = match &last {
-            Some(g) => (beta - g) / (lambda * LN_2),
-            None => beta / (lambda * LN_2),
-        };
-        self.set_level(level)?;
-        self.rows(Accuracy::Double)
+    /// Sends the weights of both sides.
+    pub(crate) fn set_weights(&self, device: &Device, weights: [&[f64]; 2]) -> Result<()> {
+        for (side, weights) in [self.rows, self.columns].iter().zip(weights) {
+            let logs: Vec<f64> = weights.iter().map(|w| w.log2()).collect();
+            upload(device, side.weights, weights)?;
+            upload(device, side.logs, &logs)?;
+        }
+        Ok(())
+    }
+
+    /// Learns the range of the points and of their lengths, after these have changed.
+    pub(crate) fn survey(&mut self, device: &Device, kernels: &Kernels) -> Result<()> {
+        clear(device, self.largest, 4 * size_of::<f64>())?;
+        for (at, numbers, count) in [
+            (0, self.rows.points, self.rows.count * self.dim),
+            (1, self.columns.points, self.columns.count * self.dim),
+            (2, self.rows.norms, self.rows.count),
+            (3, self.columns.norms, self.columns.count),
+        ] {
+            let blocks = count.div_ceil(THREADS as usize).min(device.processors());
+            launch!(
+                device,
+                device.stream(),
+                &kernels.largest,
+                grid((blocks, 1), THREADS, 0),
+                numbers,
+                count as u64,
+                self.largest + 8 * at
+            )?;
+        }
+        let found: Vec<f64> = download(device, self.largest, 4)?;
+        self.reach = (found[0], found[1]);
+        self.largest_cost = (found[2].sqrt() + found[3].sqrt()).powi(2);
+        Ok(())
+    }
+
+    /// Sweeps until the marginal error, measured in double precision, is within the tolerance or at its floor, from g or from
+    /// g = 0, and in stages of smaller and smaller λ if that is small. Leaves the plan ready to be measured.
+    pub(crate) fn solve(
+        &mut self,
+        device: &Device,
+        kernels: &Kernels,
+        lambda: f64,
+        last: Option<u64>,
+        stop: Stop<'_>,
+    ) -> Result<()> {
+        let mut accuracy = Accuracy::Coarse;
+        let mut left = stop.max_sweeps;
+        if last.is_none() && lambda < LARGE * self.largest_cost {
+            let mut stage = self.largest_cost / SCALING;
+            self.start(device, kernels, None, stage)?;
+            while stage > lambda {
+                // Every stage gets its share of the sweeps that are allowed.
+                let stages = (stage / lambda).log(SCALING).ceil() as usize + 1;
+                let most = STAGE.0.min(left / stages);
+                let stop = Stop { tolerance: STAGE.1, max_sweeps: most, ..stop };
+                left -= self.iterate(device, kernels, &mut accuracy, stop)?.min(left);
+                stage = (stage / SCALING).max(lambda);
+                self.rescale(device, kernels, stage)?;
+            }
+        } else {
+            self.start(device, kernels, last, lambda)?;
+        }
+        // The plan's own error is measured once half precision sees no more than the tolerance.
+        loop {
+            let most = Stop { max_sweeps: left, ..stop };
+            left -= self.iterate(device, kernels, &mut accuracy, most)?.min(left);
+            let over = left == 0 || stop.interrupt.is_raised();
+            if accuracy == Accuracy::Coarse && !over {
+                accuracy = Accuracy::Fine;
+                continue;
+            }
+            let error = self.settle(device, kernels)?;
+            if over || error <= stop.tolerance || accuracy == Accuracy::Double {
+                return Ok(());
+            }
+            accuracy = Accuracy::Double;
+        }
+    }
+
+    /// Sets u and v from old potentials g or from f = g = 0.
+    pub(crate) fn start(
+        &mut self,
+        device: &Device,
+        kernels: &Kernels,
+        last: Option<u64>,
+        lambda: f64,
+    ) -> Result<()> {
+        self.scale(device, kernels, lambda)?;
+        clear(device, self.fault(), size_of::<f64>())?;
+        let unit = 1.0 / (lambda * LN_2);
+        let less = (last.unwrap_or(0), unit);
+        self.set_level(device, kernels, Sides::Columns, (self.columns.norms, unit), less)?;
+        self.set_level(device, kernels, Sides::Rows, (self.rows.norms, unit), (0, 0.0))?;
+        // Nothing is known of the shifts of rows that start from old potentials.
+        self.rows(
+            device,
+            kernels,
+            if last.is_some() { Accuracy::Double } else { self.widest(Accuracy::Coarse) },
+        )
     }
 
     /// Changes λ and keeps the potentials.
-    pub(crate) fn rescale(&mut self, lambda: f64) -> Result<()> {
-        let old = self.download(&self.columns.level)? * (self.lambda / lambda);
-        self.scale(lambda)?;
-        self.set_level(old)?;
-        self.rows(Accuracy::Double)
+    fn rescale(&mut self, device: &Device, kernels: &Kernels, lambda: f64) -> Result<()> {
+        let ratio = self.lambda / lambda;
+        self.scale(device, kernels, lambda)?;
+        self.set_level(device, kernels, Sides::Columns, (self.columns.level, ratio), (0, 0.0))?;
+        self.set_level(device, kernels, Sides::Rows, (self.rows.level, ratio), (0, 0.0))?;
+        self.rows(device, kernels, self.widest(Accuracy::Coarse))
     }
 
-    fn set_level(&mut self, level: Array1<f64>) -> Result<()> {
-        let failed = |error| self.device.failed("potentials", error);
-        let level = level.to_vec();
-        self.device.stream().memcpy_htod(&level, &mut self.columns.found).map_err(failed)?;
-        self.take(Sides::Columns)
+    /// Sets u or v to x p − y q.
+    fn set_level(
+        &self,
+        device: &Device,
+        kernels: &Kernels,
+        which: Sides,
+        of: (u64, f64),
+        less: (u64, f64),
+    ) -> Result<()> {
+        let side = self.side(which);
+        self.combine(device, kernels, side.count, of, less, side.found)?;
+        self.take(device, kernels, which)
     }
 
-    /// Scales the points of both sides so that x · y = z, in double and in half precision. Both sides get the same largest
-    /// coordinate, so that neither leaves the range of half precision earlier than necessary.
-    fn scale(&mut self, lambda: f64) -> Result<()> {
+    /// The potential g of v.
+    pub(crate) fn potential(&self, device: &Device, kernels: &Kernels, out: u64) -> Result<()> {
+        let Side { count, norms, level, .. } = self.columns;
+        self.combine(device, kernels, count, (norms, 1.0), (level, self.lambda * LN_2), out)
+    }
+
+    /// x p − y q.
+    fn combine(
+        &self,
+        device: &Device,
+        kernels: &Kernels,
+        count: usize,
+        (x, p): (u64, f64),
+        (y, q): (u64, f64),
+        out: u64,
+    ) -> Result<()> {
+        let config = grid((count.div_ceil(256), 1), 256, 0);
+        launch!(device, device.stream(), &kernels.combine, config, x, p, y, q, count as u32, out)
+    }
+
+    /// z = scale · x · y.
+    fn factor(&self) -> f64 {
+        2.0 / (self.lambda * LN_2)
+    }
+
+    /// Scales the points of both sides in half precision so that x · y = z. Both sides get the same largest coordinate, so that
+    /// neither leaves the range of half precision earlier than necessary.
+    fn scale(&mut self, device: &Device, kernels: &Kernels, lambda: f64) -> Result<()> {
         self.lambda = lambda;
-        let EntropicTask { x, y, .. } = self.task;
-        let largest = |points: &Array2<f64>| points.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
-        let both = 2.0 / (lambda * LN_2);
-        let (of_x, of_y) = (largest(x), largest(y));
+        let (both, (of_x, of_y)) = (self.factor(), self.reach);
         // Points that are all at the center need no scaling.
         let own = if of_x > 0.0 && of_y > 0.0 { (both * of_y / of_x).sqrt() } else { 1.0 };
-        let stream = self.device.stream();
-        for (side, points, factor) in [(&mut self.rows, x, own), (&mut self.columns, y, both / own)] {
-            let scaled: Vec<f64> = points.iter().map(|x| x * factor).collect();
-            let failed = |error| self.device.failed("the points", error);
-            stream.memcpy_htod(&scaled, &mut side.points).map_err(failed)?;
-            let at = |buffer| address(self.device, buffer);
+        if self.widest(Accuracy::Coarse) == Accuracy::Double {
+            return Ok(());
+        }
+        for (side, factor) in [(&self.rows, own), (&self.columns, both / own)] {
             launch!(
-                self.device,
-                stream,
-                &self.kernels.halve,
-                grid((4 * self.device.processors(), 1), THREADS, 0),
-                address(self.device, &side.points),
+                device,
+                device.stream(),
+                &kernels.halve,
+                grid((4 * device.processors(), 1), THREADS, 0),
+                side.points,
                 side.count as u32,
                 self.dim as u32,
                 side.padded as u32,
                 self.padded_dim as u32,
-                1.0_f64,
-                at(&side.hi),
-                at(&side.lo)
+                factor,
+                side.hi,
+                side.lo
             )?;
         }
         Ok(())
     }
 
-    /// Whether half precision can hold the points.
-    fn fits_half(&self) -> bool {
-        let EntropicTask { x, y, .. } = self.task;
-        let largest = |points: &Array2<f64>| points.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
-        (2.0 / (self.lambda * LN_2) * largest(x) * largest(y)).sqrt() < LARGEST_HALF
+    /// The accuracy, or double precision where half precision cannot hold the points.
+    fn widest(&self, accuracy: Accuracy) -> Accuracy {
+        let fits = (self.factor() * self.reach.0 * self.reach.1).sqrt() < LARGEST_HALF;
+        if fits { accuracy } else { Accuracy::Double }
     }
 
     /// Sweeps until the marginal error is within the tolerance or at the floor of the accuracy; returns the number of
     /// sweeps.
-    pub(crate) fn iterate(&mut self, accuracy: &mut Accuracy, tolerance: f64, most: usize) -> Result<usize> {
-        if !self.fits_half() {
-            *accuracy = Accuracy::Double;
-        }
+    fn iterate(
+        &self,
+        device: &Device,
+        kernels: &Kernels,
+        accuracy: &mut Accuracy,
+        stop: Stop<'_>,
+    ) -> Result<usize> {
+        *accuracy = self.widest(*accuracy);
         let (mut best, mut best_at) = (f64::INFINITY, 0);
-        for sweep in 1..=most {
-            self.columns(*accuracy)?;
-            let look = *accuracy == Accuracy::Double || sweep % LOOK == 0 || sweep == most || sweep < LOOK;
-            let error = if look { Some(self.error()?) } else { None };
-            self.rows(*accuracy)?;
-            let Some(error) = error else { continue };
-            if self.faulty()? {
+        for sweep in 1..=stop.max_sweeps {
+            self.columns(device, kernels, *accuracy)?;
+            let last = sweep == stop.max_sweeps;
+            let look = *accuracy == Accuracy::Double || sweep % LOOK == 0 || last || sweep < LOOK;
+            let error = if look { Some(self.error(device)?) } else { None };
+            self.rows(device, kernels, *accuracy)?;
+            let Some((error, faulty)) = error else { continue };
+            if faulty {
                 // Shifts were too far off for single precision: the sweep is repeated in double precision.
-                self.rows(Accuracy::Double)?;
-                self.columns(Accuracy::Double)?;
-                self.rows(Accuracy::Double)?;
+                clear(device, self.fault(), size_of::<f64>())?;
+                self.rows(device, kernels, Accuracy::Double)?;
+                self.columns(device, kernels, Accuracy::Double)?;
+                self.rows(device, kernels, Accuracy::Double)?;
                 continue;
             }
             if error < PROGRESS * best {
                 (best, best_at) = (error, sweep);
             }
-            if error <= tolerance || sweep >= best_at + PATIENCE || self.task.interrupt.is_raised() {
+            if error <= stop.tolerance || sweep >= best_at + PATIENCE || stop.interrupt.is_raised() {
                 return Ok(sweep);
             }
         }
-        Ok(most)
+        Ok(stop.max_sweeps)
     }
 
-    pub(crate) fn rows(&mut self, accuracy: Accuracy) -> Result<()> {
-        self.sweep(Sides::Rows, accuracy)?;
-        self.take(Sides::Rows)
+    pub(crate) fn rows(&self, device: &Device, kernels: &Kernels, accuracy: Accuracy) -> Result<()> {
+        self.sweep(device, kernels, Sides::Rows, accuracy)?;
+        self.take(device, kernels, Sides::Rows)
     }
 
-    pub(crate) fn columns(&mut self, accuracy: Accuracy) -> Result<()> {
-        self.sweep(Sides::Columns, accuracy)?;
-        self.take(Sides::Columns)
+    pub(crate) fn columns(&self, device: &Device, kernels: &Kernels, accuracy: Accuracy) -> Result<()> {
+        self.sweep(device, kernels, Sides::Columns, accuracy)?;
+        self.take(device, kernels, Sides::Columns)
     }
 
-    /// Computes the next v without taking it: b 2^{found − v} are the column sums.
-    pub(crate) fn columns_apart(&mut self) -> Result<()> {
-        self.sweep(Sides::Columns, Accuracy::Double)
+    fn side(&self, which: Sides) -> &Side {
+        if which == Sides::Rows { &self.rows } else { &self.columns }
+    }
+
+    fn sides(&self, which: Sides) -> (&Side, &Side) {
+        match which {
+            Sides::Rows => (&self.rows, &self.columns),
+            Sides::Columns => (&self.columns, &self.rows),
+        }
     }
 
     /// Computes log₂ of the sums of one side.
-    fn sweep(&self, which: Sides, accuracy: Accuracy) -> Result<()> {
-        let (own, other) = match which {
-            Sides::Rows => (&self.rows, &self.columns),
-            Sides::Columns => (&self.columns, &self.rows),
-        };
-        let Self { device, kernels, .. } = self;
+    fn sweep(&self, device: &Device, kernels: &Kernels, which: Sides, accuracy: Accuracy) -> Result<()> {
+        let (own, other) = self.sides(which);
         let stream = device.stream();
-        let (count, parts) = (own.count as u32, parts(device, own.count, ROWS.1, other.count));
+        let count = own.count as u32;
+        let parted = match accuracy {
+            Accuracy::Coarse => Parted::Coarse,
+            Accuracy::Fine => Parted::Fine,
+            Accuracy::Double => Parted::Double,
+        };
+        let used = parts(device, parted, own.count, other.count);
         let mut tops = 0;
-        let sums = address(device, &own.sums);
-        let mut used = parts;
         if accuracy == Accuracy::Double {
-            tops = address(device, &own.tops);
+            tops = own.tops;
             launch!(
                 device,
                 stream,
                 &kernels.double,
-                grid((own.count.div_ceil(ROWS.1), parts), THREADS, 0),
-                address(device, &own.points),
-                address(device, &other.points),
-                address(device, &other.offsets),
+                grid((own.count.div_ceil(ROWS.1), used), THREADS, 0),
+                own.points,
+                other.points,
+                self.factor(),
+                other.offsets,
                 count,
                 other.count as u32,
                 self.dim as u32,
                 tops,
-                sums
+                own.sums
             )?;
         } else {
-            used = crate::side::parts(device, own.count, ROWS.0, other.count).min(parts);
             let wide = usize::from(self.padded_dim > CHUNK);
             let kernel = &kernels.half[usize::from(accuracy == Accuracy::Fine)][wide];
             let tiles = (other.padded / COLUMNS) as u32;
@@ -259,16 +457,16 @@ impl<'a> Solve<'a> {
                 stream,
                 kernel,
                 grid((own.padded / ROWS.0, used), 128, shared_bytes(accuracy)),
-                address(device, &own.hi),
-                address(device, &own.lo),
-                address(device, &other.hi),
-                address(device, &other.lo),
-                address(device, &other.half_offsets),
-                address(device, &own.shifts),
+                own.hi,
+                own.lo,
+                other.hi,
+                other.lo,
+                other.half_offsets,
+                own.shifts,
                 count,
                 tiles,
                 self.padded_dim as u32,
-                sums
+                own.sums
             )?;
         }
         launch!(
@@ -277,165 +475,153 @@ impl<'a> Solve<'a> {
             &kernels.join,
             grid((own.count.div_ceil(256), 1), 256, 0),
             tops,
-            address(device, &own.shifts),
-            sums,
+            own.shifts,
+            own.sums,
             count,
             used as u32,
-            address(device, &own.found),
-            address(device, &self.fault)
+            own.found,
+            self.fault()
         )
     }
 
-    fn take(&self, which: Sides) -> Result<()> {
-        let side = if which == Sides::Rows { &self.rows } else { &self.columns };
-        let device = self.device;
+    fn take(&self, device: &Device, kernels: &Kernels, which: Sides) -> Result<()> {
+        let side = self.side(which);
         launch!(
             device,
             device.stream(),
-            &self.kernels.take,
+            &kernels.take,
             grid((side.padded.div_ceil(256), 1), 256, 0),
-            address(device, &side.logs),
-            address(device, &side.weights),
-            address(device, &side.found),
-            address(device, &side.level),
+            side.logs,
+            side.weights,
+            side.found,
+            side.level,
             side.count as u32,
             side.padded as u32,
-            address(device, &side.offsets),
-            address(device, &side.half_offsets),
-            address(device, &side.shifts),
-            address(device, &side.errors)
+            side.offsets,
+            side.half_offsets,
+            side.shifts,
+            side.errors
         )
     }
 
-    /// The marginal error found by the last sweep over the columns.
-    fn error(&self) -> Result<f64> {
-        Ok(self.download(&self.columns.errors)?.sum())
+    /// The address of a number that is not zero after a sweep in half precision whose shifts were too far off.
+    fn fault(&self) -> u64 {
+        self.columns.errors + (size_of::<f64>() * self.columns.padded.div_ceil(256)) as u64
     }
 
-    /// The marginal error of v, after [`Solve::columns_apart`].
-    pub(crate) fn true_error(&self) -> Result<f64> {
-        let sums = self.column_sums()?;
-        Ok(Zip::from(&sums).and(self.task.target_weights).fold(0.0, |error, sum, b| error + (sum - b).abs()))
+    /// The marginal error found by the last sweep over the columns, and whether any sweep since the last look was faulty.
+    fn error(&self, device: &Device) -> Result<(f64, bool)> {
+        let blocks = self.columns.padded.div_ceil(256);
+        let found: Vec<f64> = download(device, self.columns.errors, blocks + 1)?;
+        Ok((found[..blocks].iter().sum(), found[blocks].to_bits() != 0))
     }
 
-    fn column_sums(&self) -> Result<Array1<f64>> {
-        let (found, level) = (self.download(&self.columns.found)?, self.download(&self.columns.level)?);
-        let raised = (found - level).mapv(f64::exp2);
-        // A zero weight has zero mass, whatever its factor.
-        Ok(Zip::from(self.task.target_weights)
-            .and(&raised)
-            .map_collect(|&b, &x| if b > 0.0 { b * x } else { 0.0 }))
-    }
-
-    fn faulty(&mut self) -> Result<bool> {
-        let failed = |error| self.device.failed("a sweep", error);
-        let stream = self.device.stream();
-        let fault = stream.clone_dtoh(&self.fault).map_err(failed)?;
-        stream.synchronize().map_err(failed)?;
-        if fault[0] != 0 {
-            stream.memset_zeros(&mut self.fault).map_err(failed)?;
-        }
-        Ok(fault[0] != 0)
-    }
-
-    /// Measures the plan of u and v, with columns scaled down to their marginals, after [`Solve::columns_apart`].
-    pub(crate) fn measure(&mut self) -> Result<EntropicAnswer> {
-        let columns = self.column_sums()?;
-        let EntropicTask { target_weights, alpha, beta, .. } = self.task;
-        let (device, kernels) = (self.device, self.kernels);
-        let (m, n, dim) = (self.rows.count, self.columns.count, self.dim);
-        let offsets = self.download(&self.columns.offsets)?;
-        let scaled = Zip::from(&offsets)
-            .and(&columns)
-            .and(target_weights)
-            .map_collect(|&offset, &sum, &b| if sum > b { offset + (b / sum).log2() } else { offset });
-        let failed = |error| device.failed("the plan", error);
-        let stream = device.stream();
-        let scaled = stream.clone_htod(&scaled.to_vec()).map_err(failed)?;
-        let parts = parts(device, m, ROWS.1, n);
-        let bytes = 8 * parts * m * (dim + 2);
-        let workspace = |count: usize| {
-            stream.alloc_zeros::<f64>(parts * count).map_err(|error| {
-                device.out_of_memory("the plan", bytes, "fewer points or features need less", error)
-            })
-        };
-        let (row_sums, entropies, spread) = (workspace(m)?, workspace(m)?, workspace(m * dim)?);
-        // T itself: the target points without their scaling factor.
-        let targets = self.unscaled_targets()?;
+    /// The exact u for v, what the plan's rows are computed from, and the sums of its columns, which it limits to their weights.
+    /// Returns the marginal error.
+    pub(crate) fn settle(&self, device: &Device, kernels: &Kernels) -> Result<f64> {
+        self.rows(device, kernels, Accuracy::Double)?;
+        let (rows, columns) = (&self.rows, &self.columns);
         launch!(
             device,
-            stream,
-            &kernels.measure,
-            {
-                let mut config = grid((m.div_ceil(ROWS.1), parts), THREADS, 0);
-                config.grid_dim.2 = dim.div_ceil(COLUMNS) as u32;
-                config
-            },
-            address(device, &self.rows.points),
-            address(device, &self.columns.points),
-            address(device, &targets),
-            address(device, &self.rows.offsets),
-            address(device, &scaled),
-            m as u32,
-            n as u32,
-            dim as u32,
-            address(device, &row_sums),
-            address(device, &entropies),
-            address(device, &spread)
+            device.stream(),
+            &kernels.keep_rows,
+            grid((rows.count.div_ceil(256), 1), 256, 0),
+            rows.tops,
+            rows.sums,
+            rows.weights,
+            rows.count as u32,
+            parts(device, Parted::Double, rows.count, columns.count) as u32,
+            rows.plan_tops,
+            rows.factors
         )?;
-        for (numbers, count) in [(&row_sums, m), (&entropies, m), (&spread, m * dim)] {
-            let config = grid((4 * device.processors(), 1), THREADS, 0);
-            launch!(
-                device,
-                stream,
-                &kernels.join_parts,
-                config,
-                address(device, numbers),
-                count as u64,
-                parts as u32
-            )?;
+        let of_columns = self.measure(device, kernels, Sides::Columns, (0, 0), false)?;
+        let blocks = columns.count.div_ceil(256);
+        launch!(
+            device,
+            device.stream(),
+            &kernels.limit_columns,
+            grid((blocks, 1), 256, 0),
+            columns.totals,
+            columns.weights,
+            columns.count as u32,
+            of_columns as u32,
+            columns.factors,
+            columns.errors
+        )?;
+        Ok(download::<f64>(device, columns.errors, blocks)?.iter().sum())
+    }
+
+    /// Measures the plan with its columns limited by c: row sums, Σ γ log₂ (γ / c) of the rows, and γ times points of the other side.
+    pub(crate) fn measure_rows(&self, device: &Device, kernels: &Kernels, points: u64) -> Result<()> {
+        let (m, used) = (
+            self.rows.count,
+            self.measure(device, kernels, Sides::Rows, (points, self.columns.factors), true)?,
+        );
+        for (numbers, count) in [(self.rows.totals, m), (self.entropies, m), (self.spread, m * self.dim)] {
+            self.join(device, kernels, numbers, count, used)?;
         }
-        let host = |numbers: &CudaSlice<f64>, count: usize| {
-            let found = stream.clone_dtoh(&numbers.slice(..count)).map_err(failed)?;
-            stream.synchronize().map_err(failed)?;
-            Ok::<_, robust_ot::Error>(Array1::from_vec(found))
+        Ok(())
+    }
+
+    /// γᵀ times points of the source, for the plan with its columns limited.
+    pub(crate) fn measure_columns(&self, device: &Device, kernels: &Kernels, points: u64) -> Result<()> {
+        let used = self.measure(device, kernels, Sides::Columns, (points, self.columns.factors), false)?;
+        self.join(device, kernels, self.spread, self.columns.count * self.dim, used)
+    }
+
+    fn measure(
+        &self,
+        device: &Device,
+        kernels: &Kernels,
+        which: Sides,
+        (moved, column_factors): (u64, u64),
+        entropies: bool,
+    ) -> Result<usize> {
+        let (own, other) = self.sides(which);
+        let parts = parts(device, Parted::Double, own.count, other.count);
+        let plan = Plan {
+            own: own.points,
+            other: other.points,
+            scale: self.factor(),
+            column_offsets: self.columns.offsets,
+            row_tops: self.rows.plan_tops,
+            row_factors: self.rows.factors,
+            column_factors,
+            moved,
+            sums: own.totals,
+            entropies: if entropies { self.entropies } else { 0 },
+            spread: self.spread,
+            count: own.count as u32,
+            others: other.count as u32,
+            dim: self.dim as u32,
         };
-        let spread = host(&spread, m * dim)?.into_shape_with_order((m, dim)).expect("as many numbers");
-        let (u, v) = (self.download(&self.rows.level)?, self.download(&self.columns.level)?);
-        let potential = |norms: &Array1<f64>, level: Array1<f64>| norms - &(level * (self.lambda * LN_2));
-        Ok(EntropicAnswer {
-            f: potential(alpha, u),
-            g: potential(beta, v),
-            columns,
-            row_sums: host(&row_sums, m)?,
-            spread,
-            entropy: LN_2 * host(&entropies, m)?.sum(),
-        })
+        let mut config = grid((own.count.div_ceil(ROWS.1), parts), THREADS, MEASURE_SHARED);
+        config.grid_dim.2 = if moved == 0 { 1 } else { self.dim.div_ceil(COLUMNS) as u32 };
+        launch!(
+            device,
+            device.stream(),
+            &kernels.measure[usize::from(which == Sides::Columns)],
+            config,
+            plan
+        )?;
+        Ok(parts)
     }
 
-    fn unscaled_targets(&self) -> Result<CudaSlice<f64>> {
-        let y = self.task.y.as_standard_layout();
-        let numbers = y.as_slice().unwrap_or_default();
-        self.device.stream().clone_htod(numbers).map_err(|error| self.device.failed("the points", error))
+    /// Adds up the parts of some numbers into the first.
+    pub(crate) fn join(
+        &self,
+        device: &Device,
+        kernels: &Kernels,
+        numbers: u64,
+        count: usize,
+        parts: usize,
+    ) -> Result<()> {
+        if parts == 1 {
+            return Ok(());
+        }
+        let config = grid((4 * device.processors(), 1), THREADS, 0);
+        launch!(device, device.stream(), &kernels.join_parts, config, numbers, count as u64, parts as u32)
     }
-
-    fn download(&self, numbers: &CudaSlice<f64>) -> Result<Array1<f64>> {
-        let failed = |error| self.device.failed("reading back", error);
-        let stream = self.device.stream();
-        let found = stream.clone_dtoh(numbers).map_err(failed)?;
-        stream.synchronize().map_err(failed)?;
-        Ok(Array1::from_vec(found))
-    }
-
-    pub(crate) fn wait(&self) -> Result<()> {
-        self.device.stream().synchronize().map_err(|error| self.device.failed("a sweep", error))
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sides {
-    Rows,
-    Columns,
 }
 
 fn shared_bytes(accuracy: Accuracy) -> usize {

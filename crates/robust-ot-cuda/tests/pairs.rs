@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{device, matrix, rng};
+use common::{device, matrix, rng, with_far_points};
 use ndarray::Array1;
 use rand::RngExt;
 use robust_ot::device::{Corpus, solve_pairs_on};
@@ -107,6 +107,60 @@ fn pairs_bracket_those_of_the_processor() {
             }
         }
     }
+}
+
+#[test]
+fn far_points_of_little_weight_are_bracketed() {
+    let Some(device) = device("far points") else { return };
+    let sets = [
+        MetricSet::W2,
+        MetricSet::P { k: 1 },
+        MetricSet::P { k: 2 },
+        MetricSet::PPower { k: 1 },
+        MetricSet::Features { lambda: 0.5 },
+        MetricSet::Srw { k: 1 },
+        MetricSet::Rkp { rho: 2.0 },
+    ];
+    let (count, mut on_device, mut forced) = (6, 0, 0);
+    for seed in 0..2 {
+        for dim in [1, 3] {
+            let measures: Vec<Measure> =
+                (0..count).map(|at| with_far_points(1 + 4 * at, dim, 1000 * seed + 10 * at as u64)).collect();
+            for (set, entropy) in sets.iter().flat_map(|set| [1.0, 0.5].map(|entropy| (set, entropy))) {
+                let found = solve(&device, &measures, &Grouping::none(dim), set, entropy);
+                for (&(i, j), found) in all(count).iter().zip(&found) {
+                    on_device += usize::from(!found.on_cpu);
+                    let problem = Problem::new(&measures[i], &measures[j], set.clone()).unwrap();
+                    let wanted = problem.with_entropy(entropy).unwrap().solve(&Settings::default()).unwrap();
+                    let what =
+                        format!("{set:?}, entropy {entropy}, seed {seed}, dim {dim}, {i} {j}: {found:?}");
+                    let bracket = (wanted.lower_bound, wanted.value);
+                    assert!(
+                        found.lower_bound <= bracket.1 && bracket.0 <= found.value,
+                        "{what}, {bracket:?}"
+                    );
+                    // From one point there is one plan only.
+                    if *set == MetricSet::W2 && i == 0 {
+                        forced += 1;
+                        let (truth, rounding) = from_one_point(&measures[0], &measures[j], entropy);
+                        let below = found.lower_bound <= truth + rounding;
+                        assert!(below && truth - rounding <= found.value, "{what}, {truth} ± {rounding:e}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(on_device > 0 && forced > 0, "{on_device} pairs on the device, {forced} forced");
+}
+
+/// Σ b ‖s − t‖² + λ Σ b ln b, and a bound on its rounding.
+fn from_one_point(source: &Measure, target: &Measure, entropy: f64) -> (f64, f64) {
+    let terms = target.points().outer_iter().zip(target.weights()).flat_map(|(t, &b)| {
+        let apart = &t - &source.points().row(0);
+        [b * apart.dot(&apart), entropy * b * b.ln()]
+    });
+    let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
+    (sum, 4.0 * f64::EPSILON * (target.len() + target.dim()) as f64 * size)
 }
 
 #[test]

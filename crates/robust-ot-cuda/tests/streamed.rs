@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{device, matrix, rng};
+use common::{device, matrix, rng, with_far_points};
 use ndarray::{Array1, Array2, Axis, array};
 use rand::RngExt;
 use robust_ot::device::{EntropicAnswer, EntropicOracle, EntropicTask};
@@ -86,6 +86,7 @@ fn answers_are_what_their_potentials_say() {
                 beta: &beta,
                 regularization: entropy,
                 tolerance,
+                max_sweeps: 10_000,
                 interrupt: &interrupt,
             };
             let what = format!("{m} × {n}, {dim} features, entropy {entropy}");
@@ -151,6 +152,30 @@ fn distances_bracket_those_of_the_processor() {
                 let plan = found.dense_plan();
                 let error = (plan.sum_axis(Axis(0)) - target.weights()).mapv(f64::abs).sum();
                 assert!(error < 1e-9, "{what}: the plan misses its columns by {error:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn far_points_of_little_weight_are_bracketed() {
+    let Some(device) = device("far points") else { return };
+    let sets =
+        [MetricSet::W2, MetricSet::P { k: 1 }, MetricSet::Features { lambda: 0.5 }, MetricSet::Srw { k: 1 }];
+    for seed in 0..10 {
+        for (m, n, dim) in [(1, 9, 2), (7, 12, 1), (40, 33, 3), (200, 150, 5)] {
+            let (source, target) = (with_far_points(m, dim, seed), with_far_points(n, dim, seed + 50));
+            for (set, entropy) in sets.iter().flat_map(|set| [1.0, 0.5].map(|entropy| (set, entropy))) {
+                let problem =
+                    Problem::new(&source, &target, set.clone()).unwrap().with_entropy(entropy).unwrap();
+                let wanted = problem.solve(&Settings::default()).unwrap();
+                let oracle = Box::new(Streamed::new(&device).unwrap());
+                let options = SolveOptions { device: Some(oracle), ..Default::default() };
+                let found = problem.solve_with(&Settings::default(), options).unwrap();
+                assert!(
+                    found.lower_bound <= wanted.value && wanted.lower_bound <= found.value,
+                    "{set:?}, {m} × {n}, {dim} features, entropy {entropy}, seed {seed}: {found}, {wanted}"
+                );
             }
         }
     }
@@ -245,6 +270,7 @@ fn an_oracle_serves_one_problem_after_the_other() {
             beta: &norms(&y),
             regularization: 0.3,
             tolerance: 1e-6,
+            max_sweeps: 10_000,
             interrupt: &Interrupt::default(),
         };
         check(&task, &oracle.solve(&task).unwrap(), &format!("{m} × {n}"));

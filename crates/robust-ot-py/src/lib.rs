@@ -54,7 +54,7 @@ mod _core {
     #[pymodule_export]
     use crate::fit_settings::{default_groups, training_schedule};
     #[pymodule_export]
-    use crate::gradient::differentiate;
+    use crate::gradient::{differentiate, differentiate_clouds};
     #[pymodule_export]
     use crate::learner::Learner;
     #[pymodule_export]

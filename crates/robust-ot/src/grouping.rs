@@ -164,7 +164,13 @@ impl Grouping {
     }
 
     /// The position of a feature in a point laid out as slots × groups.
-    pub(crate) fn position(&self, feature: usize) -> usize {
+    ///
+    /// ```
+    /// let grouping = robust_ot::Grouping::explicit(vec![1, 0, 1])?;
+    /// assert_eq!([0, 1, 2].map(|feature| grouping.position(feature)), [1, 0, 3]);
+    /// # Ok::<(), robust_ot::Error>(())
+    /// ```
+    pub fn position(&self, feature: usize) -> usize {
         self.slot[feature] * self.groups + self.assignment[feature]
     }
 }

@@ -81,7 +81,11 @@ pub mod solve {
 
 /// The interface to another device, which solves the plain entropic problems.
 pub mod device {
-    pub use crate::robust::{Corpus, PairAnswers, PairOracle, PairRound, solve_pairs_on};
+    pub use crate::measure::CloudWeights;
+    pub use crate::robust::{
+        CloudAnswer, CloudDistance, CloudMoments, CloudOracle, CloudPlan, CloudTask, Corpus, PairAnswers,
+        PairOracle, PairRound, solve_cloud_on, solve_pairs_on,
+    };
     pub use crate::transport::{EntropicAnswer, EntropicOracle, EntropicTask};
 }
 

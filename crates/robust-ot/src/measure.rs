@@ -38,19 +38,7 @@ impl Measure {
         if weights.len() != points.nrows() {
             return Err(Error::WeightCount { weights: weights.len(), points: points.nrows() });
         }
-        if let Some((index, &value)) =
-            weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0))
-        {
-            return Err(Error::Weight { index, value });
-        }
-        let mass = weights.sum();
-        if !(mass > 0.0 && mass.is_finite()) {
-            return Err(Error::Mass { sum: mass });
-        }
-        // Weights that are already normalized stay unchanged, to the last bit. A subnormal sum has no accurate
-        // reciprocal, so divide each weight.
-        let weights =
-            if is_normalized(mass, weights.len()) { weights } else { weights.mapv_into(|w| w / mass) };
+        let CloudWeights { weights, mass } = CloudWeights::new(weights)?;
         let points =
             if points.is_standard_layout() { points } else { points.as_standard_layout().into_owned() };
         Ok(Self { points, weights, mass })
@@ -88,13 +76,7 @@ impl Measure {
 
     /// What rounding has done to the weights.
     pub(crate) fn weight_rounding(&self) -> WeightRounding {
-        let first = self.weights[0].to_bits();
-        // Quotients by a power of two are exact, and equal weights remain so.
-        let exact = self.mass.to_bits().trailing_zeros() >= 52
-            || is_normalized(self.mass, self.len())
-            || self.weights.iter().all(|w| w.to_bits() == first);
-        let misplaced = if exact { 0.0 } else { f64::EPSILON / 2.0 };
-        WeightRounding { misplaced, ..WeightRounding::of(&self.weights) }
+        WeightRounding::of_quotients(&self.weights, self.mass)
     }
 
     /// Number of points.
@@ -113,6 +95,57 @@ impl Measure {
     }
 }
 
+/// Weights of points that are kept elsewhere, scaled to sum to one.
+///
+/// ```
+/// let weights = robust_ot::device::CloudWeights::new(ndarray::array![3.0, 1.0])?;
+/// assert_eq!((weights.weights()[0], weights.mass()), (0.75, 4.0));
+/// # Ok::<(), robust_ot::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct CloudWeights {
+    weights: Array1<f64>,
+    mass: f64,
+}
+
+impl CloudWeights {
+    /// Takes weights that need not sum to one.
+    ///
+    /// # Errors
+    /// When a weight is negative or not finite, or all are zero.
+    pub fn new(weights: Array1<f64>) -> Result<Self> {
+        if let Some((index, &value)) =
+            weights.iter().enumerate().find(|(_, w)| !(w.is_finite() && **w >= 0.0))
+        {
+            return Err(Error::Weight { index, value });
+        }
+        let mass = weights.sum();
+        if !(mass > 0.0 && mass.is_finite()) {
+            return Err(Error::Mass { sum: mass });
+        }
+        // Weights that are already normalized stay unchanged, to the last bit. A subnormal sum has no accurate
+        // reciprocal, so divide each weight.
+        let weights =
+            if is_normalized(mass, weights.len()) { weights } else { weights.mapv_into(|w| w / mass) };
+        Ok(Self { weights, mass })
+    }
+
+    /// The weights; they sum to one.
+    pub fn weights(&self) -> &Array1<f64> {
+        &self.weights
+    }
+
+    /// Their sum before they were scaled.
+    pub fn mass(&self) -> f64 {
+        self.mass
+    }
+
+    /// What rounding has done to them.
+    pub(crate) fn rounding(&self) -> WeightRounding {
+        WeightRounding::of_quotients(&self.weights, self.mass)
+    }
+}
+
 /// Whether a sum of this many weights is one up to rounding.
 fn is_normalized(mass: f64, count: usize) -> bool {
     (mass - 1.0).abs() <= f64::EPSILON * count as f64
@@ -128,6 +161,17 @@ pub(crate) struct WeightRounding {
 }
 
 impl WeightRounding {
+    /// For weights that were divided by their sum, unless that was one.
+    fn of_quotients(weights: &Array1<f64>, mass: f64) -> Self {
+        let first = weights[0].to_bits();
+        // Quotients by a power of two are exact, and equal weights remain so.
+        let exact = mass.to_bits().trailing_zeros() >= 52
+            || is_normalized(mass, weights.len())
+            || weights.iter().all(|w| w.to_bits() == first);
+        let misplaced = if exact { 0.0 } else { f64::EPSILON / 2.0 };
+        Self { misplaced, ..Self::of(weights) }
+    }
+
     /// For weights that are meant as they are.
     pub(crate) fn of(weights: &Array1<f64>) -> Self {
         let start = std::iter::once(-1.0);

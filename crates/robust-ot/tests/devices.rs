@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robust_ot::device::{
-    Corpus, EntropicAnswer, EntropicOracle, EntropicTask, PairAnswers, PairOracle, PairRound, solve_pairs_on,
+    CloudAnswer, CloudMoments, CloudOracle, CloudTask, CloudWeights, Corpus, EntropicAnswer, EntropicOracle,
+    EntropicTask, PairAnswers, PairOracle, PairRound, solve_cloud_on, solve_pairs_on,
 };
 use robust_ot::solve::{Interrupt, PairSettings, SolveOptions};
 use robust_ot::{Grouping, Measure, MetricSet, Problem, Result, Settings, Status};
@@ -95,17 +96,25 @@ impl PairOracle for RoughPairs<'_> {
                 beta: &lengths(t),
                 regularization: round.regularization,
                 tolerance: round.tolerances[at],
+                max_sweeps: self.sweeps,
                 interrupt: &Interrupt::default(),
             };
             let answer = Rough { sweeps: self.sweeps }.solve(&task)?;
             // The missing mass goes to rows and columns that are below their weights.
             let (_, mut plan) = plan_of(&task, &answer.g);
-            for (j, mut column) in plan.axis_iter_mut(Axis(1)).enumerate() {
-                column *= (b[j] / answer.columns[j].max(f64::MIN_POSITIVE)).min(1.0);
+            // Exponents are rounded relative to their size, so the sums are those of the plan itself.
+            for (axis, weights) in [(0, a), (1, b)] {
+                for (mut masses, &weight) in plan.axis_iter_mut(Axis(axis)).zip(weights) {
+                    let sum = masses.sum();
+                    if sum > weight {
+                        masses *= weight / sum;
+                    }
+                }
             }
             let lack = |wanted: &Array1<f64>, axis| (wanted - &plan.sum_axis(axis)).mapv(|x| x.max(0.0));
             let (rows, columns) = (lack(a, Axis(1)), lack(b, Axis(0)));
             let missing = columns.sum().max(f64::MIN_POSITIVE);
+            found.unplaced.push(unplaced((s, &rows), (t, &columns)));
             let plan =
                 Array2::from_shape_fn(plan.dim(), |(i, j)| plan[[i, j]] + rows[i] * columns[j] / missing);
             let cross = by_slots(s).t().dot(&by_slots(&plan.dot(t)));
@@ -120,6 +129,19 @@ impl PairOracle for RoughPairs<'_> {
             found.sizes.push(terms.iter().map(|x| x.abs()).sum());
         }
         Ok(found)
+    }
+}
+
+/// A bound on what a plan lacks in the moment once each row has got its lack in proportion to those of the columns.
+fn unplaced((s, rows): (&Array2<f64>, &Array1<f64>), (t, columns): (&Array2<f64>, &Array1<f64>)) -> f64 {
+    let lengths = |points: &Array2<f64>| points.map_axis(Axis(1), |point| point.dot(&point).sqrt());
+    let longest = |points: &Array2<f64>| lengths(points).fold(0.0_f64, |top, x| top.max(*x));
+    let missing = columns.sum();
+    if missing > 0.0 {
+        let share = (rows.sum() - missing).abs() / missing;
+        2.0 * share * columns.dot(&lengths(t)) * longest(s)
+    } else {
+        2.0 * rows.dot(&lengths(s)) * longest(t)
     }
 }
 
@@ -234,6 +256,126 @@ fn pairs_of_a_corpus_are_bracketed_one_by_one() {
     }
 }
 
+/// The same for one pair whose measures are a corpus.
+#[derive(Debug)]
+struct RoughClouds<'a>(RoughPairs<'a>);
+
+impl CloudOracle for RoughClouds<'_> {
+    fn moments(&mut self) -> Result<CloudMoments> {
+        let corpus = self.0.corpus;
+        let by_slots = |points: &Array2<f64>| {
+            points.to_shape((points.len() / corpus.size(), corpus.size())).unwrap().to_owned()
+        };
+        let mut shared = Array2::zeros((corpus.size(), corpus.size()));
+        let mean = |at: usize| corpus.weights(at).dot(corpus.points(at));
+        for at in 0..2 {
+            let weighted = corpus.points(at) * &corpus.weights(at).view().insert_axis(Axis(1));
+            shared += &by_slots(&weighted).t().dot(&by_slots(corpus.points(at)));
+        }
+        Ok(CloudMoments { shared, means: (mean(0), mean(1)) })
+    }
+
+    fn solve(&mut self, task: &CloudTask<'_>) -> Result<CloudAnswer> {
+        self.0.sweeps = task.max_sweeps;
+        let found = self.0.solve(&PairRound {
+            slots: &[0],
+            pairs: &[(0, 1)],
+            metrics: &task.metric.iter().copied().collect::<Vec<_>>(),
+            tolerances: &[task.tolerance],
+            regularization: task.regularization,
+            fresh: true,
+            most: 1,
+        })?;
+        Ok(CloudAnswer {
+            cross: Array2::from_shape_vec(task.metric.dim(), found.crosses).unwrap(),
+            entropy: found.entropies[0],
+            dual: found.duals[0],
+            dual_rounding: 100.0 * f64::EPSILON * found.sizes[0],
+            unplaced: found.unplaced[0],
+        })
+    }
+}
+
+#[test]
+fn clouds_are_bracketed_after_any_number_of_sweeps() {
+    let grouping = Grouping::random(6, 3, 1).unwrap();
+    for (seed, set) in sets().into_iter().enumerate() {
+        let measures = [measure(9, 6, seed as u64), measure(14, 6, seed as u64 + 50)];
+        let corpus = Corpus::new(&measures.each_ref(), &grouping).unwrap();
+        let weights =
+            measures.each_ref().map(|measure| CloudWeights::new(measure.weights().clone()).unwrap());
+        let problem = Problem::grouped(&measures[0], &measures[1], set.clone(), &grouping).unwrap();
+        let exact =
+            problem.with_entropy(0.3).unwrap().solve(&Settings::default().with_tolerance(1e-7)).unwrap();
+        let mut gaps = Vec::new();
+        for sweeps in [1, 3, 300] {
+            let settings = Settings::default()
+                .with_max_sweeps(sweeps)
+                .with_max_iterations(if sweeps == 300 { 100 } else { 1 });
+            let mut oracle = RoughClouds(RoughPairs { corpus: &corpus, sweeps });
+            let sides = (&weights[0], &weights[1]);
+            let found =
+                solve_cloud_on(&mut oracle, sides, &grouping, (&set, 0.3), &settings, &Interrupt::default());
+            let found = found.unwrap().unwrap();
+            assert!(
+                found.lower_bound <= exact.value && exact.lower_bound <= found.value,
+                "{set:?} after {sweeps} sweeps: {found:?}, {exact}"
+            );
+            let shares: f64 = found.plans.iter().map(|plan| plan.weight).sum();
+            assert!(
+                (shares - 1.0).abs() < 1e-12 && found.plans.iter().all(|plan| plan.call < found.iterations)
+            );
+            gaps.push(found.value - found.lower_bound);
+            if sweeps == 300 {
+                assert_eq!(found.status, Status::Converged, "{set:?}");
+            }
+        }
+        assert!(gaps[0] > gaps[2], "{set:?}: {gaps:?}");
+    }
+}
+
+/// Points of which some are the farther the less they weigh, w ‖x‖² being at most about one.
+fn with_far_points(count: usize, dim: usize, seed: u64) -> Measure {
+    let plain = measure(count, dim, seed);
+    let (mut points, mut weights) = (plain.points().clone(), plain.weights().clone());
+    let mut rng = ChaCha8Rng::seed_from_u64(seed + 1);
+    for at in (0..count).step_by(2) {
+        let power = rng.random_range(8..=16);
+        weights[at] *= 10f64.powi(-power);
+        points.row_mut(at).mapv_inplace(|x| x * 10f64.powi((power / 2).min(6)));
+    }
+    Measure::new(points, weights).unwrap()
+}
+
+#[test]
+fn far_points_of_little_weight_are_bracketed_in_pairs() {
+    let count = 7;
+    for (seed, entropy) in [200, 300].into_iter().flat_map(|seed| [1.0, 0.1].map(|entropy| (seed, entropy))) {
+        let measures: Vec<Measure> =
+            (0..count).map(|at| with_far_points(1 + 2 * at, 2, seed + 10 * at as u64)).collect();
+        let all: Vec<&Measure> = measures.iter().collect();
+        let corpus = Corpus::new(&all, &Grouping::none(2)).unwrap();
+        let pairs: Vec<_> = (0..count).flat_map(|i| (i..count).map(move |j| (i, j))).collect();
+        for set in sets() {
+            let (settings, grouping) = (Settings::default(), corpus.grouping());
+            let wanted = PairSettings { measures: &all, grouping, set: &set, entropy, settings: &settings };
+            let mut oracle = RoughPairs { corpus: &corpus, sweeps: 100 };
+            let found = solve_pairs_on(&mut oracle, &corpus, &pairs, wanted, &Interrupt::default(), &|_| ());
+            for (&(i, j), found) in pairs.iter().zip(found.unwrap()) {
+                let found = found.unwrap();
+                let problem = Problem::new(&measures[i], &measures[j], set.clone()).unwrap();
+                let wanted = problem.with_entropy(entropy).unwrap().solve(&settings).unwrap();
+                assert!(
+                    found.lower_bound <= wanted.value && wanted.lower_bound <= found.value,
+                    "{set:?}, entropy {entropy}, seed {seed}, {i} {j}: {found:?}, [{}, {}]",
+                    wanted.lower_bound,
+                    wanted.value
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn pairs_left_to_the_processor_have_all_their_digits() {
     // Relative to the mean of all, the points of the first two are rounded to a grid of 1e-4.
@@ -293,7 +435,7 @@ impl PairOracle for OutOfRange {
         let count = round.slots.len();
         let bad = |numbers: usize| vec![f64::NAN; numbers];
         let (crosses, entropies) = (bad(round.metrics.len()), bad(count));
-        Ok(PairAnswers { crosses, entropies, duals: bad(count), sizes: bad(count) })
+        Ok(PairAnswers { crosses, entropies, duals: bad(count), sizes: bad(count), unplaced: bad(count) })
     }
 }
 

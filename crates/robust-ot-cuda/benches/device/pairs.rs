@@ -6,7 +6,8 @@ use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use robust_ot::device::{Corpus, solve_pairs_on};
+use robust_ot::Result;
+use robust_ot::device::{Corpus, PairAnswers, PairOracle, PairRound, solve_pairs_on};
 use robust_ot::solve::{Interrupt, PairSettings, solve_pairs};
 use robust_ot::{Grouping, Measure, MetricSet, Settings};
 use robust_ot_cuda::{Device, Pairs};
@@ -33,7 +34,7 @@ pub fn run(device: &Device) {
         let start = Instant::now();
         let measures: Vec<_> = documents.iter().collect();
         let corpus = Corpus::new(&measures, &grouping).expect("sizes fit");
-        let mut oracle = Pairs::new(device, &corpus).expect("it fits");
+        let mut oracle = Timed { pairs: Pairs::new(device, &corpus).expect("it fits"), seconds: 0.0 };
         let wanted = PairSettings {
             measures: &measures,
             grouping: corpus.grouping(),
@@ -45,6 +46,7 @@ pub fn run(device: &Device) {
             .expect("it fits");
         let on_gpu = start.elapsed().as_secs_f64();
         let found: Vec<_> = found.into_iter().map(|found| found.expect("every pair is solved")).collect();
+        let left = found.iter().filter(|found| found.on_cpu).count() as f64 / found.len() as f64;
         let calls: usize = found.iter().map(|found| found.iterations).sum();
         let gap = found.iter().fold(0.0_f64, |top, found| top.max(found.relative_gap));
         // Times the CPU on some of the pairs, evenly drawn, with two threads.
@@ -62,13 +64,31 @@ pub fn run(device: &Device) {
         // Costs and γT of every call.
         let least = calls as f64 * 2.0 * 2.0 * (WORDS * WORDS * DIM) as f64 / floor::DOUBLE;
         println!(
-            "| {} pairs of {DOCUMENTS} documents of {WORDS} words, d = {DIM}, W_P r = {GROUPS}, entropy {entropy} | {on_gpu:.1} s, {:.2} calls \
-             per pair, relative gaps up to {gap:.1e}; {expected:.0} s on two CPU threads, extrapolated from {COMPARED} pairs, {:.0} times as long, \
+            "| {} pairs of {DOCUMENTS} documents of {WORDS} words, d = {DIM}, W_P r = {GROUPS}, entropy {entropy} | {on_gpu:.1} s, {:.1} of them on the \
+             device, {:.2} calls per pair, {:.1} % of the pairs finished on the processor, relative gaps up to {gap:.1e}; {expected:.0} s on two CPU threads, extrapolated from {COMPARED} pairs, {:.0} times as long, \
              values differ by up to {apart:.1e} | {least:.1} s | ten times faster |",
             pairs.len(),
+            oracle.seconds,
             calls as f64 / pairs.len() as f64,
+            100.0 * left,
             expected / on_gpu
         );
+    }
+}
+
+/// Pairs with the time that they take.
+#[derive(Debug)]
+struct Timed {
+    pairs: Pairs,
+    seconds: f64,
+}
+
+impl PairOracle for Timed {
+    fn solve(&mut self, round: &PairRound<'_>) -> Result<PairAnswers> {
+        let start = Instant::now();
+        let found = self.pairs.solve(round);
+        self.seconds += start.elapsed().as_secs_f64();
+        found
     }
 }
 

@@ -96,9 +96,10 @@ fn time_sweeps(device: &Device, x: &Array2<f64>, y: &Array2<f64>, entropy: f64) 
         beta: &norms(y),
         regularization: entropy,
         tolerance: 0.0,
+        max_sweeps: 10_000,
         interrupt: &Interrupt::default(),
     };
-    let oracle = Streamed::new(device).expect("kernels compile");
+    let mut oracle = Streamed::new(device).expect("kernels compile");
     for fine in [false, true] {
         let seconds = oracle.time_sweeps(&task, 20, fine).expect("it fits");
         let entries = 2.0 * (count as f64).powi(2);

@@ -84,6 +84,8 @@ pub(crate) enum VertexPlan {
     Sparse(Vec<PlanEntry>),
     /// The plan of an entropic problem with cost C(M).
     Entropic { metric: Array2<f64>, plan: Box<EntropicPlan> },
+    /// Kept by a device, as what a call for this metric returned.
+    OnDevice { call: usize, metric: Array2<f64> },
     /// Not kept: only the moment is needed.
     Forgotten,
 }
@@ -153,7 +155,7 @@ impl ActiveSet {
     /// A bound on ‖fl(V) − V‖_F for the V of the combination. Its weights sum to one up to their number of roundings.
     pub(super) fn rounding(&self, moment: &Array2<f64>) -> f64 {
         let of_vertices: f64 = self.vertices.iter().zip(&self.weights).map(|(v, w)| w * v.rounding).sum();
-        of_vertices + (2 * self.weights.len()) as f64 * f64::EPSILON * moment.diag().sum()
+        of_vertices + (2 * self.weights.len()) as f64 * f64::EPSILON * moment.diag().sum().max(0.0)
     }
 
     /// Whether some moments come from products: those of entropic plans.
@@ -192,7 +194,7 @@ impl ActiveSet {
                     let factors = maps.cost_factors(metric);
                     total.scaled_add(weight, &plan.dense(&CostRows::Streamed(&factors)));
                 }
-                VertexPlan::Forgotten => {}
+                VertexPlan::OnDevice { .. } | VertexPlan::Forgotten => {}
             }
         }
         total

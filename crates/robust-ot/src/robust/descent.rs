@@ -129,22 +129,25 @@ impl<'a> Descent<'a> {
         // The upper bound covers the rounding of the moment, of h, of points and weights and of the entropy.
         let omega = *entropy * active.entropy_bound();
         let trace = moment.diag().sum();
-        let mut rounding = 0.0;
-        if trace > 0.0 {
-            rounding += set.largest_change(&worst, active.rounding(&moment) + frame.strayed(trace));
-        }
-        rounding += set.rounding(&moment, &worst);
+        let of_moment = active.rounding(&moment);
+        let mut rounding = set.rounding(&moment, &worst);
         if *entropy > 0.0 {
             rounding += *entropy * frame.entropy_rounding(active.entropy_bound());
         }
+        let of_nothing = rounding;
+        // A moment from products may be zero or less by its rounding alone, which counts all the same.
+        rounding += set.largest_change(&worst, of_moment + frame.strayed(trace.max(0.0) + of_moment));
         let bound = omega + rounding;
         self.charged = rounding;
         if history.is_empty() || worst.value + bound < best.value {
             *best = Best {
                 value: worst.value + bound,
-                // Where V = 0 the gap is the rounding of h(0), relative to the terms of that.
-                scale: if trace > 0.0 { inner(&worst.metric, &moment) } else { rounding / f64::EPSILON }
-                    .max(NEGLIGIBLE * *entropy),
+                // Where an exact plan moves nothing the gap is the rounding of h(0), relative to the terms of that.
+                scale: if trace > 0.0 || *entropy > 0.0 {
+                    inner(&worst.metric, &moment).max(NEGLIGIBLE * *entropy)
+                } else {
+                    of_nothing / f64::EPSILON
+                },
                 active: active.carrying(),
             };
         }

@@ -21,7 +21,8 @@ pub(super) fn call(
     maps: &Displacements,
     (a, b): (&Array1<f64>, &Array1<f64>),
     metric: &Array2<f64>,
-    (regularization, tolerance): (f64, f64),
+    regularization: f64,
+    (tolerance, max_sweeps): (f64, usize),
     interrupt: &Interrupt,
 ) -> Result<Answer> {
     let CostFactors { x, y, alpha, beta, .. } = maps.cost_factors(metric);
@@ -34,6 +35,7 @@ pub(super) fn call(
         beta: &beta,
         regularization,
         tolerance,
+        max_sweeps,
         interrupt,
     })?;
     let plan = EntropicPlan::rounded(a, b, &found, regularization);
@@ -72,9 +74,10 @@ fn measure(maps: &Displacements, plan: &EntropicPlan, found: &EntropicAnswer) ->
         for (mut row, &e) in spread.axis_iter_mut(Axis(0)).zip(e) {
             row.scaled_add(e, &to);
         }
-        let powers = |x: &Array1<f64>| x.iter().filter(|x| **x > 0.0).map(|x| x * x.ln()).sum::<f64>();
-        let (kept, of_rest) = (1.0 - missing, powers(e) + missing * powers(share));
-        entropy += of_rest - missing * missing.ln() - kept * kept.ln();
+        // All mass may be missing, but for rounding.
+        let power = |x: f64| if x > 0.0 { x * x.ln() } else { 0.0 };
+        let powers = |x: &Array1<f64>| x.iter().map(|x| power(*x)).sum::<f64>();
+        entropy += powers(e) + missing * powers(share) - power(missing) - power(1.0 - missing);
     }
     (maps.moment_of_spread(&spread), entropy)
 }

@@ -67,6 +67,9 @@ pub struct PairAnswers {
     pub duals: Vec<f64>,
     /// ⟨a, |f|⟩ + ⟨b, |g|⟩.
     pub sizes: Vec<f64>,
+    /// 2 (Σ ρ_i ‖s_i‖ max ‖t_j‖ + Σ σ_j ‖t_j‖ max ‖s_i‖), where the sums of rows and columns are not the weights but off by ρ
+    /// and σ beyond relative rounding: far points of little weight may have a large part in the moment.
+    pub unplaced: Vec<f64>,
 }
 
 /// A pair in progress.
@@ -212,12 +215,17 @@ impl Pair<'_> {
         let metric = &self.descent.metric;
         let rounding = DUAL_ROUNDING * f64::EPSILON * round.sizes[at] + self.of_sums + frame.rounding(metric);
         let dual = round.duals[at] - rounding;
+        let of_moment = frame.moment_rounding() + round.unplaced[at];
         // Costs beyond the range of the device leave it without a plan; the CPU finds one.
-        if !(dual.is_finite() && of_plan.is_finite() && moment.iter().all(|v| v.is_finite())) {
+        if !(dual.is_finite()
+            && of_plan.is_finite()
+            && of_moment.is_finite()
+            && moment.iter().all(|v| v.is_finite()))
+        {
             return Ok(Some(Status::Stalled));
         }
         let own_gap = inner(metric, &moment) + entropy * of_plan - dual;
-        let vertex = Vertex::new(moment, frame.moment_rounding(), of_plan, VertexPlan::Forgotten);
+        let vertex = Vertex::new(moment, of_moment, of_plan, VertexPlan::Forgotten);
         self.descent.take(vertex, Vec::new(), dual)?;
         self.tolerance = sharpened(self.tolerance, self.floor, own_gap, self.descent.outlook());
         let stalled = self.descent.at_rounding(rounding).then_some(Status::Stalled);

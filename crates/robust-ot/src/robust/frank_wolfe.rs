@@ -74,6 +74,7 @@ fn descend(
         None => choose_oracle(problem, settings, device, &descent.metric, interrupt)?,
     };
     oracle.swap_buffers(workspace);
+    oracle.limit_sweeps(settings.max_sweeps);
     let mut potentials = (Array1::zeros(0), Array1::zeros(0));
     let corrects = matches!(settings.step_rule, StepRule::Auto | StepRule::Corrective);
     if threshold.is_some() {

@@ -118,7 +118,7 @@ impl ActiveSet {
                     of_source.scaled_add(weight, &(source * &a.view().insert_axis(Axis(1)) - to));
                     of_target.scaled_add(weight, &(target * &b.view().insert_axis(Axis(1)) - from));
                 }
-                VertexPlan::Forgotten => {}
+                VertexPlan::OnDevice { .. } | VertexPlan::Forgotten => {}
             }
         }
         (of_source, of_target)

@@ -6,6 +6,7 @@ mod coordinates;
 mod corpus;
 mod corrective;
 mod descent;
+mod device_cloud;
 mod device_oracle;
 mod device_pairs;
 mod divergence;
@@ -32,6 +33,9 @@ mod workspace;
 pub(crate) use self::active::{Vertex, VertexPlan};
 pub use self::corpus::Corpus;
 pub(crate) use self::descent::Descent;
+pub use self::device_cloud::{
+    CloudAnswer, CloudDistance, CloudMoments, CloudOracle, CloudPlan, CloudTask, solve_cloud_on,
+};
 pub use self::device_pairs::{PairAnswers, PairOracle, PairRound, solve_pairs_on};
 pub use self::divergence::Divergence;
 pub use self::gradient::Gradient;

@@ -20,7 +20,7 @@ use crate::transport::{
 pub(super) const FIRST_TOLERANCE: f64 = 1e-3;
 /// The marginal error at which Sinkhorn stops in [`LinearOracle::solve`].
 const FINAL_TOLERANCE: f64 = 1e-9;
-/// The most sweeps of one Sinkhorn solve; the next call continues from there.
+/// The most sweeps of one Sinkhorn solve, unless another number is asked for.
 const MAX_SWEEPS: usize = 10_000;
 
 /// Solves plain transport problems between two fixed sets of weights, each call warm-started from the last: with the
@@ -40,6 +40,8 @@ const MAX_SWEEPS: usize = 10_000;
 pub struct LinearOracle {
     kind: Kind,
     storage: Storage,
+    /// The most sweeps of a call with entropy; the next call continues from there.
+    max_sweeps: usize,
     /// Buffer for stored costs, reused by every call.
     costs: Vec<f64>,
 }
@@ -91,14 +93,14 @@ impl LinearOracle {
             Sinkhorn::new(a, b, entropy)?.with_memory(storage.held_bytes(memory, a.len(), b.len()));
         let kind =
             Kind::Entropic { sinkhorn: Box::new(sinkhorn), entropy, tolerance: FIRST_TOLERANCE, floor };
-        Ok(Self { kind, storage, costs: Vec::new() })
+        Ok(Self { kind, storage, max_sweeps: MAX_SWEEPS, costs: Vec::new() })
     }
 
     /// Entropic plans from another device; nothing of size m × n is kept on the host.
     pub(super) fn on(device: Box<dyn EntropicOracle>, a: &[f64], b: &[f64], entropy: f64) -> Self {
         let (tolerance, floor) = (FIRST_TOLERANCE, tolerance_floor(a.len() + b.len()));
         let kind = Kind::Device { device, entropy, tolerance, floor };
-        Self { kind, storage: Storage::Streamed, costs: Vec::new() }
+        Self { kind, storage: Storage::Streamed, max_sweeps: MAX_SWEEPS, costs: Vec::new() }
     }
 
     /// Exact plans. `entropy` may be nonzero if it cannot change the value by more than the tolerance: with costs that
@@ -108,7 +110,7 @@ impl LinearOracle {
         let mut simplex = Box::new(NetworkSimplex::new(a, b)?);
         simplex.limit_memory(storage.held_bytes(memory, a.len(), b.len()));
         let kind = Kind::Exact { simplex, careful: false, entropy };
-        Ok(Self { kind, storage, costs: Vec::new() })
+        Ok(Self { kind, storage, max_sweeps: MAX_SWEEPS, costs: Vec::new() })
     }
 
     /// Which arrays of size m × n are kept.
@@ -192,7 +194,7 @@ impl LinearOracle {
             Kind::Entropic { sinkhorn, entropy, tolerance, .. } => {
                 let factors = maps.cost_factors(metric);
                 let cost = factors.rows(self.storage.stores_costs(), &mut self.costs);
-                sinkhorn.solve(cost.clone(), *tolerance, MAX_SWEEPS, interrupt)?;
+                sinkhorn.solve(cost.clone(), *tolerance, self.max_sweeps, interrupt)?;
                 let plan = sinkhorn.feasible_plan(&cost);
                 let (moment, of_plan) = measure_plan(maps, &plan, &cost);
                 let (source_potential, target_potential) = sinkhorn.potentials();
@@ -214,7 +216,8 @@ impl LinearOracle {
                 })
             }
             Kind::Device { device, entropy, tolerance, .. } => {
-                device_oracle::call(device.as_mut(), maps, weights, metric, (*entropy, *tolerance), interrupt)
+                let stop = (*tolerance, self.max_sweeps);
+                device_oracle::call(device.as_mut(), maps, weights, metric, *entropy, stop, interrupt)
             }
         }
     }
@@ -225,6 +228,11 @@ impl LinearOracle {
         if let Kind::Exact { simplex, .. } = &mut self.kind {
             simplex.limit_pivots(pivots);
         }
+    }
+
+    /// Limits the sweeps of each following call.
+    pub(super) fn limit_sweeps(&mut self, sweeps: usize) {
+        self.max_sweeps = sweeps;
     }
 
     /// Switches from the matrix product to differences, where that is possible. Returns whether anything changed.

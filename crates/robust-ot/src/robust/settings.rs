@@ -64,6 +64,7 @@ impl FromStr for StepRule {
 /// | `step_rule` | auto | step rule | |
 /// | `tol_gap_rel` | 1e-4 | stop when gap ≤ this · ⟨V, M⟩ | [0, ∞) |
 /// | `max_iterations` | 1000 | stop after this many oracle calls | [1, ∞) |
+/// | `max_sweeps` | 10,000 | sweeps over rows and columns in each oracle call with entropy | [1, ∞) |
 /// | `memory` | no limit | bytes for costs and plans of size m × n; larger ones are streamed | [0, ∞) |
 ///
 /// ```
@@ -80,13 +81,21 @@ pub struct Settings {
     pub tol_gap_rel: f64,
     /// The maximum number of oracle calls.
     pub max_iterations: usize,
+    /// The maximum number of sweeps over rows and columns in an oracle call with entropy. The next call continues from there.
+    pub max_sweeps: usize,
     /// The maximum number of bytes for arrays of size m × n; larger ones are recomputed whenever they are needed.
     pub memory: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { step_rule: StepRule::Auto, tol_gap_rel: 1e-4, max_iterations: 1000, memory: usize::MAX }
+        Self {
+            step_rule: StepRule::Auto,
+            tol_gap_rel: 1e-4,
+            max_iterations: 1000,
+            max_sweeps: 10_000,
+            memory: usize::MAX,
+        }
     }
 }
 
@@ -102,6 +111,13 @@ impl Settings {
     #[must_use]
     pub fn with_max_iterations(mut self, max_iterations: usize) -> Self {
         self.max_iterations = max_iterations;
+        self
+    }
+
+    /// Sets the maximum number of sweeps in an oracle call with entropy.
+    #[must_use]
+    pub fn with_max_sweeps(mut self, max_sweeps: usize) -> Self {
+        self.max_sweeps = max_sweeps;
         self
     }
 
@@ -129,6 +145,9 @@ impl Settings {
         }
         if self.max_iterations == 0 {
             return Err(Error::parameter("max_iterations", "at least 1", 0));
+        }
+        if self.max_sweeps == 0 {
+            return Err(Error::parameter("max_sweeps", "at least 1", 0));
         }
         Ok(())
     }

@@ -37,6 +37,8 @@ pub struct EntropicTask<'a> {
     pub regularization: f64,
     /// The marginal error that is allowed.
     pub tolerance: f64,
+    /// The most sweeps over rows and columns.
+    pub max_sweeps: usize,
     /// Once interrupted, the oracle returns its current plan.
     pub interrupt: &'a Interrupt,
 }
