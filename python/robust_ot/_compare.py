@@ -61,7 +61,7 @@ def compare(
         Row i of one table and row i of the other belong together.
     metric : str, optional
         Use one robust distance as the statistic, such as ``"p"``, ``"w2"`` or ``"srw:k=2"``. By default, the p-value is that
-        of the harmonic mean of the p-values of five statistics.
+        of the weighted harmonic mean of the p-values of five statistics.
     permutations : int
         Number of random arrangements of the rows; all there are, if they are no more.
     alpha : float

@@ -7,6 +7,7 @@ import pytest
 import robust_ot
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
+from scipy.stats import rankdata
 
 QUICK = {"permutations": 99}
 
@@ -53,6 +54,56 @@ def test_moments_and_energy_have_the_p_values_of_all_arrangements(few):
     assert p_values["moments"] == pytest.approx(exact_p(moments))
     assert p_values["energy"] == pytest.approx(exact_p(energies))
     np.testing.assert_allclose(np.sort(found.arrangements("energy")), np.sort(energies), rtol=1e-9)
+
+
+def units(statistics):
+    """Statistics of arrangements × columns, in standard deviations above the mean over all arrangements."""
+    return (statistics - statistics.mean(0)) / statistics.std(0)
+
+
+def strengths(statistics):
+    """1 / rank of every arrangement; beyond the second largest, an exponential tail."""
+    ranks = (statistics[:, None] <= statistics + 1e-9 * np.abs(statistics[:, None])).sum(1)
+    found, scores = 1 / ranks, units(statistics)
+    first = np.argmax(scores)
+    if ranks[first] == 1:
+        found[first] = np.exp(scores[first] - max(np.delete(scores, first).max(), 0))
+    return found
+
+
+def test_the_family_is_that_of_its_definition(few):
+    found = robust_ot.compare(*few)
+    pooled = np.vstack(few)
+    shares = (rankdata(pooled, axis=0) - 0.5) / 9
+    # Values in any unit, then their logistic scores.
+    tables = [pooled / pooled.std(0), np.log(shares / (1 - shares))]
+    distances, columns, pairs = [], [], []
+    for chosen in arrangements(5, 4):
+        rest = np.setdiff1d(np.arange(9), chosen)
+        squares, spreads, correlations = [], [], []
+        for table in tables:
+            x, y = table[chosen], table[rest]
+            # Every row of x as four rows and of y as five: W₂² between samples of equal size.
+            squares.append(((np.sort(np.repeat(x, 4, axis=0), axis=0) - np.sort(np.repeat(y, 5, axis=0), axis=0)) ** 2).mean(0))
+            least = 1e-6 * (x.var(0) + y.var(0))
+            spreads.append(np.log((x.var(0) + least) / (y.var(0) + least)) ** 2)
+            r, other = (np.corrcoef(side.T)[np.triu_indices(3, 1)] * (1 - 1e-6) for side in (x, y))
+            correlations.append((np.arctanh(r) - np.arctanh(other)) ** 2)
+        distances.append(np.concatenate(squares))
+        columns.append([*squares, *spreads])
+        pairs.append(correlations)
+    expected = {
+        "columns": units(np.cbrt(columns)).max((1, 2)),
+        "sum": units(np.array(distances)).sum(1),
+        "pairs": units(np.cbrt(pairs)).max((1, 2)),
+        "moments": found.arrangements("moments"),
+        "energy": found.arrangements("energy"),
+    }
+    for name, statistics in expected.items():
+        np.testing.assert_allclose(found.arrangements(name), statistics, rtol=1e-7, atol=1e-9, err_msg=name)
+    weights = {"columns": 1, "sum": 1, "pairs": 0.5, "moments": 0.5, "energy": 1}
+    assert {part["name"]: part["weight"] for part in found.parts} == weights
+    assert found.p_value == pytest.approx(exact_p(sum(weights[name] * strengths(expected[name]) for name in weights)))
 
 
 def test_one_distance_has_the_p_value_of_all_assignments(rng):

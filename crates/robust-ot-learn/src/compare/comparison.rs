@@ -31,6 +31,8 @@ pub struct Part {
     pub statistic: f64,
     /// Its p-value, as if it were the only one.
     pub p_value: f64,
+    /// How much it counts in the p-value of all.
+    pub weight: f64,
     /// The statistic of every arrangement, the observed one first.
     #[serde(skip)]
     pub arrangements: Vec<f64>,
@@ -177,7 +179,8 @@ pub fn compare(
         Statistic::Family => {
             let energy = energies(prepared.values.view(), &arrangements, interrupt);
             found.parts = parts(&judgments, energy);
-            let all: Vec<&[f64]> = found.parts.iter().map(|part| part.arrangements.as_slice()).collect();
+            let all: Vec<(f64, &[f64])> =
+                found.parts.iter().map(|part| (part.weight, part.arrangements.as_slice())).collect();
             if interrupt.is_raised() {
                 return Ok(None);
             }
@@ -223,22 +226,23 @@ pub fn compare(
     Ok(Some(found))
 }
 
-/// The statistics of the family.
+/// The statistics of the family. Half weights of pairs and moments were chosen with simulations (docs/comparing.md).
 fn parts(judgments: &Judgments, energy: Vec<f64>) -> Vec<Part> {
-    let part = |name, arrangements: Vec<f64>| Part {
+    let part = |name, weight, arrangements: Vec<f64>| Part {
         name,
         statistic: arrangements.first().copied().unwrap_or(f64::NAN),
         p_value: p_value(&arrangements),
+        weight,
         arrangements,
     };
     let mut parts = vec![
-        part("columns", judgments.largest_column.clone()),
-        part("sum", judgments.sum_of_columns.clone()),
-        part("moments", judgments.moments.clone()),
-        part("energy", energy),
+        part("columns", 1.0, judgments.largest_column.clone()),
+        part("sum", 1.0, judgments.sum_of_columns.clone()),
+        part("moments", 0.5, judgments.moments.clone()),
+        part("energy", 1.0, energy),
     ];
     if !judgments.pairs.is_empty() {
-        parts.insert(2, part("pairs", judgments.largest_pair.clone()));
+        parts.insert(2, part("pairs", 0.5, judgments.largest_pair.clone()));
     }
     parts
 }

@@ -1,9 +1,11 @@
 //! Which columns, pairs and groups of columns have changed, each judged by statistics of those columns alone.
 //!
-//! A column's statistic is the transport distance between its two sides, once of its values and once of their logistic
-//! scores; a pair's is the change of its correlation, likewise twice. Each is put on one scale by its mean and standard
-//! deviation over all arrangements, so that the largest can be compared; of two, the larger counts. A group's statistic is
-//! the largest of its columns and of the pairs within it.
+//! A column has four statistics: the transport distance W₂² between its two sides and the squared logarithm of the ratio of
+//! their variances, each of its values and of their logistic scores. W₂² alone sees a change of spread beside the noise of
+//! the mean, which is twice as large. A pair has two: the squared change of its correlation, likewise. Such squares are
+//! nearly χ² if nothing has changed; their cube roots are nearly normal (Wilson and Hilferty 1931) and put on one scale by
+//! their means and standard deviations over all arrangements, so that the largest counts. A group's statistic is the largest
+//! of its columns and of the pairs within it.
 //!
 //! p-values adjusted for the number of columns are those of the step-down maximum (Westfall and Young 1993): in the order of
 //! the observed statistics t₁ ≥ t₂ ≥ …, the k-th is #{b : max_{l ≥ k} t_l(b) ≥ t_k} / B, made monotone. They control the
@@ -48,7 +50,7 @@ pub(super) struct Judgments {
     pub groups: Vec<Judged>,
     /// The largest statistic of a column, for every arrangement.
     pub largest_column: Vec<f64>,
-    /// The sum of the statistics of all columns.
+    /// The sum of W₂² over all columns, of values and of scores, each in standard deviations over all arrangements.
     pub sum_of_columns: Vec<f64>,
     /// The largest statistic of a pair.
     pub largest_pair: Vec<f64>,
@@ -67,7 +69,8 @@ struct Table<'a> {
     groups: &'a [Vec<usize>],
 }
 
-/// The statistics of one arrangement: values, then scores, of columns, then of pairs.
+/// The statistics of one arrangement: W₂² of the values of all columns, then of their scores; then the cube roots of these
+/// and of the changes of spread; then those of the changes of correlation.
 struct Statistics {
     sides: Sides,
     moments: SideMoments,
@@ -181,7 +184,7 @@ impl Table<'_> {
             sides: Sides::default(),
             moments: self.rows.buffers(),
             of_scores: self.scores.buffers(),
-            all: vec![0.0; 2 * (self.dim + self.pairs)],
+            all: vec![0.0; 6 * self.dim + 2 * self.pairs],
         }
     }
 
@@ -189,10 +192,15 @@ impl Table<'_> {
         let Statistics { sides, moments, of_scores, all } = into;
         let side = arrangements.side(number);
         let side = side.as_slice().expect("arrangements are rows");
-        let (columns, pairs) = all.split_at_mut(2 * self.dim);
-        let (values, scores) = columns.split_at_mut(self.dim);
-        self.columns.distances(side, sides, values);
-        self.scored.distances(side, sides, scores);
+        let (distances, roots) = all.split_at_mut(2 * self.dim);
+        let (spreads, pairs) = roots[2 * self.dim..].split_at_mut(2 * self.dim);
+        for ((columns, distances), spreads) in [&self.columns, &self.scored]
+            .into_iter()
+            .zip(distances.chunks_exact_mut(self.dim))
+            .zip(spreads.chunks_exact_mut(self.dim))
+        {
+            columns.changes(side, sides, distances, spreads);
+        }
         self.rows.split(side, moments);
         if self.pairs > 0 {
             self.scores.split(side, of_scores);
@@ -200,6 +208,9 @@ impl Table<'_> {
             moments.correlation_changes(values);
             of_scores.correlation_changes(scores);
         }
+        roots[..2 * self.dim].copy_from_slice(distances);
+        roots[2 * self.dim..].iter_mut().for_each(|change| *change *= *change);
+        roots.iter_mut().for_each(|square| *square = square.cbrt());
     }
 
     /// Means and squares of the statistics, and what is not judged column by column.
@@ -256,7 +267,7 @@ impl Table<'_> {
             }
             let most = |units: &[f64]| units.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             second.largest_column.push(most(&units[..self.dim]));
-            second.sum_of_columns.push(units[..self.dim].iter().sum());
+            second.sum_of_columns.push((0..2 * self.dim).map(|at| scale.unit(at, &found.all)).sum());
             second.largest_pair.push(most(&units[self.dim..]));
             second.groups.extend(self.groups.iter().map(|group| self.largest_within(group, &units)));
         }
@@ -299,16 +310,19 @@ impl Scale {
         Self { spread: spread.collect(), mean }
     }
 
-    /// The larger of both statistics of every column, then of every pair, in standard deviations above the mean; zero for
-    /// those that no arrangement changes.
+    /// A statistic in standard deviations above the mean; zero if no arrangement changes it.
+    fn unit(&self, at: usize, all: &[f64]) -> f64 {
+        let (mean, spread) = (self.mean[at], self.spread[at]);
+        if spread > ROUNDING * mean { (all[at] - mean) / spread } else { 0.0 }
+    }
+
+    /// The largest statistic of every column, then of every pair.
     fn units(&self, table: &Table, all: &[f64]) -> Vec<f64> {
-        let unit = |at: usize| {
-            let (mean, spread) = (self.mean[at], self.spread[at]);
-            if spread > ROUNDING * mean { (all[at] - mean) / spread } else { 0.0 }
+        let largest = |first: usize, count: usize, kinds: usize| {
+            let of = move |at: usize| (0..kinds).map(move |kind| self.unit(at + kind * count, all));
+            (first..first + count).map(move |at| of(at).fold(f64::NEG_INFINITY, f64::max))
         };
-        let both =
-            |first: usize, count: usize| (first..first + count).map(move |at| unit(at).max(unit(at + count)));
-        both(0, table.dim).chain(both(2 * table.dim, table.pairs)).collect()
+        largest(2 * table.dim, table.dim, 4).chain(largest(6 * table.dim, table.pairs, 2)).collect()
     }
 }
 

@@ -6,15 +6,16 @@
 //! $$p = \frac{1 + \#\lbrace b : T_b \ge T_0 \rbrace}{1 + B}$$
 //!
 //! the probability of p ≤ α is at most α, whatever the distribution, for any number of rows. [`compare`] uses five
-//! statistics on the same arrangements ([`Statistic::Family`]), and takes the p-value of the harmonic mean of their p-values:
+//! statistics on the same arrangements ([`Statistic::Family`]), and takes the p-value of the weighted harmonic mean of their
+//! p-values:
 //!
-//! | name | statistic | finds |
-//! |---|---|---|
-//! | `columns` | the largest transport distance W₂² of a single column | shifts, spreads and tails of a few columns |
-//! | `sum` | the sum of the distances of all columns, each in its standard deviations | changes of many columns |
-//! | `pairs` | the largest change of a correlation | joint changes of two columns |
-//! | `moments` | ‖S − S′‖_F, the worst metric of Frobenius norm one against the second moments | many small changes of spread and correlation, rotations, contamination |
-//! | `energy` | the energy distance | small shifts of many columns |
+//! | name | weight | statistic | finds |
+//! |---|---|---|---|
+//! | `columns` | 1 | the largest transport distance W₂² or change of spread of a single column | shifts, spreads and tails of a few columns |
+//! | `sum` | 1 | the sum of the distances of all columns, each in its standard deviations | changes of many columns |
+//! | `pairs` | ½ | the largest change of a correlation | joint changes of two columns |
+//! | `moments` | ½ | ‖S − S′‖_F, the worst metric of Frobenius norm one against the second moments | many small changes of spread and correlation, rotations, contamination |
+//! | `energy` | 1 | the energy distance | small shifts of many columns |
 //!
 //! Or one robust distance is the statistic ([`Statistic::Distance`]); then most arrangements are decided by the bounds of a
 //! few oracle calls.

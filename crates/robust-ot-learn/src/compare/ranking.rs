@@ -2,6 +2,8 @@
 
 /// Statistics closer than this, relative to the observed one, count as equal: rounding must not decide.
 const TIE: f64 = 1e-9;
+/// Keeps exponentials and their sums finite.
+const LARGEST_EXPONENT: f64 = 600.0;
 
 /// Whether a statistic counts as at least as large as another.
 pub(super) fn reaches(statistic: f64, other: f64) -> bool {
@@ -22,12 +24,16 @@ fn ranks(statistics: &[f64]) -> Vec<usize> {
     statistics.iter().map(|&other| sorted.len() - below(other)).collect()
 }
 
-/// The p-value of Σ_k 1/p_k over several statistics T_k, each a list over the same arrangements: the reciprocal of the
-/// harmonic mean of their p-values (Wilson 2019). One small p_k decides it, as in the least of them, but several that are
-/// rather small count as well. All arrangements are treated alike: each gets its p-value in every statistic, and they are
+/// The p-value of Σ_k w_k/p_k over several statistics T_k, each a list over the same arrangements with its weight: the
+/// reciprocal of the harmonic mean of their p-values (Wilson 2019). One small p_k decides it, as in the least of them, but
+/// several that are rather small count as well. All arrangements are treated alike: each gets its p-value in every statistic, and they are
 /// compared by the sum, so that the test is exact however the statistics depend on each other.
-pub(super) fn combined_p_value(statistics: &[&[f64]]) -> f64 {
-    let strengths: Vec<Vec<f64>> = statistics.iter().map(|statistics| strengths(statistics)).collect();
+pub(super) fn combined_p_value(statistics: &[(f64, &[f64])]) -> f64 {
+    let weighted = |(weight, statistics): &(f64, &[f64])| {
+        let strengths = strengths(statistics);
+        strengths.into_iter().map(|strength| weight * strength).collect()
+    };
+    let strengths: Vec<Vec<f64>> = statistics.iter().map(weighted).collect();
     let arrangements = strengths.first().map_or(0, Vec::len);
     let sum = |b: usize| {
         let mut terms: Vec<f64> = strengths.iter().map(|strengths| strengths[b]).collect();
@@ -39,9 +45,9 @@ pub(super) fn combined_p_value(statistics: &[&[f64]]) -> f64 {
     (0..arrangements).filter(|&b| reaches(sum(b), observed)).count() as f64 / arrangements as f64
 }
 
-/// 1 / #{b : T_b ≥ T_c} for every arrangement c, which is 1 / (B p_c). The largest statistic of all gets more, by how far it
-/// is beyond the second, since its p-value cannot say it: with z in standard deviations above the mean,
-/// (1 + z₁) / (1 + max(z₂, 0)).
+/// 1 / #{b : T_b ≥ T_c} for every arrangement c, which is 1 / (B p_c). The p-value of the largest statistic of all cannot say
+/// how far it is beyond the second; it is extrapolated by an exponential tail: with z in standard deviations,
+/// exp(z₁ − max(z₂, 0)).
 fn strengths(statistics: &[f64]) -> Vec<f64> {
     let ranks = ranks(statistics);
     let mut strengths: Vec<f64> = ranks.iter().map(|&rank| 1.0 / rank as f64).collect();
@@ -49,7 +55,7 @@ fn strengths(statistics: &[f64]) -> Vec<f64> {
         let units = standardized(statistics);
         let others = units.iter().enumerate().filter(|(b, _)| *b != first);
         let second = others.fold(0.0_f64, |second, (_, z)| second.max(*z));
-        strengths[first] = (1.0 + units[first]) / (1.0 + second);
+        strengths[first] = (units[first] - second).min(LARGEST_EXPONENT).exp();
     }
     strengths
 }
@@ -79,8 +85,8 @@ mod tests {
     #[test]
     fn one_statistic_keeps_its_p_value() {
         let statistics = [2.0, 5.0, 1.0, 2.0, 0.5];
-        assert_eq!(combined_p_value(&[&statistics]), p_value(&statistics));
-        assert_eq!(combined_p_value(&[&statistics, &statistics]), p_value(&statistics));
+        assert_eq!(combined_p_value(&[(2.0, &statistics)]), p_value(&statistics));
+        assert_eq!(combined_p_value(&[(1.0, &statistics), (0.5, &statistics)]), p_value(&statistics));
     }
 
     #[test]
@@ -88,8 +94,8 @@ mod tests {
         let clear: Vec<f64> = (0..40).map(|b| if b == 0 { 500.0 } else { f64::from(b * 17 % 40) }).collect();
         let others: Vec<Vec<f64>> =
             (2..6).map(|step| (0..40).map(|b| f64::from((b * (2 * step + 1) + 9) % 40)).collect()).collect();
-        let all: Vec<&[f64]> =
-            others.iter().map(Vec::as_slice).chain(std::iter::once(clear.as_slice())).collect();
+        let all: Vec<(f64, &[f64])> =
+            others.iter().chain(std::iter::once(&clear)).map(|one| (1.0, one.as_slice())).collect();
         assert!(others.iter().all(|other| p_value(other) > 0.2));
         assert_eq!(combined_p_value(&all), 1.0 / 40.0);
     }
@@ -105,8 +111,8 @@ mod tests {
                 order
             })
             .collect();
-        let all: Vec<&[f64]> = statistics.iter().map(Vec::as_slice).collect();
-        assert!(all.iter().all(|one| p_value(one) == 0.03));
+        let all: Vec<(f64, &[f64])> = statistics.iter().map(|one| (1.0, one.as_slice())).collect();
+        assert!(statistics.iter().all(|one| p_value(one) == 0.03));
         // Only the four that are first in one statistic can be above.
         assert!(combined_p_value(&all) <= 0.05);
     }
@@ -128,7 +134,7 @@ mod tests {
                     column.swap(0, first);
                     column
                 }).collect();
-                combined_p_value(&[&swapped[0], &swapped[1], &swapped[2]])
+                combined_p_value(&[(1.0, &swapped[0]), (0.5, &swapped[1]), (1.0, &swapped[2])])
             }).collect();
             for &level in &found {
                 let share = found.iter().filter(|p| **p <= level).count() as f64 / found.len() as f64;

@@ -13,7 +13,7 @@ use crate::scale::Scale;
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Statistic {
-    /// The harmonic mean of the p-values of five statistics, for changes of all kinds.
+    /// The weighted harmonic mean of the p-values of five statistics, for changes of all kinds.
     #[default]
     Family,
     /// The robust distance for a metric set.

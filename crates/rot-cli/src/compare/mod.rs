@@ -93,7 +93,7 @@ pub struct Compare {
     #[arg(long, value_name = "NAME", help_heading = "Test")]
     blocks: Option<String>,
     /// Use one robust distance as the statistic, such as p, w2, srw:k=2 or features:lambda=0.1
-    /// [default: the harmonic mean of the p-values of five statistics]
+    /// [default: the weighted harmonic mean of the p-values of five statistics]
     #[arg(long, value_name = "SET", value_parser = parsed::<MetricSet>, help_heading = "Test")]
     metric: Option<MetricSet>,
     /// Number of random arrangements; all there are, if they are no more
