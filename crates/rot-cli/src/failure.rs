@@ -96,7 +96,10 @@ impl From<clap::Error> for Failure {
         let text = error.to_string();
         let message =
             text.split("\n\nUsage:").next().unwrap_or(&text).split("\n\nFor more").next().unwrap_or(&text);
-        Self::Input(format!("{} (see --help)", message.trim_start_matches("error: ").trim()))
+        // A hint is a paragraph of its own.
+        let parts = message.trim_start_matches("error: ").split("\n\n");
+        let parts: Vec<_> = parts.map(|part| part.trim().trim_start_matches("tip: ")).collect();
+        Self::Input(format!("{} (see --help)", parts.join("; ").trim()))
     }
 }
 

@@ -44,6 +44,17 @@ fn memory_that_is_no_size() {
 }
 
 #[test]
+fn words_that_are_almost_right() {
+    let s = Scratch::new();
+    refused(
+        &s,
+        "distance a.csv b.csv --metrik p",
+        &["'--metrik' found; a similar argument exists: '--metric' (see"],
+    );
+    refused(&s, "pairwis a.csv b.csv", &["'pairwis'; ", "'pairwise'"]);
+}
+
+#[test]
 fn npy_files_that_lie() {
     let s = Scratch::new();
     let npy = |header: &str, data: &[u8]| {

@@ -25,10 +25,22 @@ impl Proximal {
     pub(crate) fn evaluate(&self, moment: &Array2<f64>) -> Result<WorstCase> {
         let eigen = Eigen::new(&(&self.center + &(moment * self.step)))?;
         let shift = water_level(&eigen.values, self.k);
-        let metric = eigen.reassemble(&eigen.values.mapv(|w| (w - shift).clamp(0.0, 1.0)));
+        let mut clipped = eigen.values.mapv(|w| (w - shift).clamp(0.0, 1.0));
+        // Where tV is large, its rounding may leave a trace above k, and no plan bounds what such a metric costs.
+        let trace = clipped.sum();
+        if trace > self.k as f64 {
+            clipped *= self.k as f64 / trace;
+        }
+        let metric = eigen.reassemble(&clipped);
         let away = &metric - &self.center;
         let value = inner(moment, &metric) - inner(&away, &away) / (2.0 * self.step);
         Ok(WorstCase { value, metric, spectrum: Some(eigen) })
+    }
+
+    /// The rank of the maximizer, from the eigenvalues of M_c + tV.
+    pub(crate) fn rank(&self, values: &Array1<f64>) -> usize {
+        let shift = water_level(values, self.k);
+        values.iter().filter(|&&w| w > shift).count()
     }
 
     /// A bound on how far ⟨V, M⟩ may exceed h at the optimum V because M lies outside the fantope by rounding. An eigenvalue
@@ -96,6 +108,21 @@ mod tests {
         let along = |step: f64| prox.evaluate(&(&moment + &(&direction * step))).unwrap();
         let slope = (along(1e-5).value - along(-1e-5).value) / 2e-5;
         assert_abs_diff_eq!(slope, inner(&worst.metric, &direction), epsilon = 1e-7);
+    }
+
+    #[test]
+    fn long_steps_do_not_leave_the_fantope() {
+        for seed in 0..20 {
+            // Two equal eigenvalues share the trace, however far they are from zero.
+            let eigen = Eigen::new(&metric(6, seed)).unwrap();
+            let moment = eigen.reassemble(&array![0.1, 0.2, 0.3, 0.4, 1.0, 1.0]);
+            for step in [1.0, 1e6, 1e9, 1e12] {
+                let prox = Proximal { k: 1, center: Array2::eye(6) / 6.0, step };
+                let worst = prox.evaluate(&moment).unwrap();
+                let trace = worst.metric.diag().sum();
+                assert!(trace <= 1.0 + 1e-13, "seed {seed}, step {step}: {trace}");
+            }
+        }
     }
 
     #[test]

@@ -20,14 +20,16 @@ const LINE_ACCURACY: f64 = 0.1;
 const STEP_ACCURACY: f64 = 0.01;
 
 /// Moves the weights until no vertex promises to lower the objective by more than `tolerance`. Returns the worst case there.
+/// `known` is the worst case at the start, if the model has not changed since it was found.
 pub(super) fn correct(
     active: &mut ActiveSet,
     model: &Model,
+    known: Option<WorstCase>,
     entropy: f64,
     tolerance: f64,
 ) -> Result<WorstCase> {
     let mut moment = active.moment();
-    let mut worst = model.evaluate(&moment)?;
+    let mut worst = known.map_or_else(|| model.evaluate(&moment), Ok)?;
     // Weights sum to one, so what all moments have in common does not matter; without it, less is lost to rounding.
     let away: Vec<_> = active.vertices.iter().map(|vertex| difference(&vertex.moment, &moment)).collect();
     for _ in 0..MAX_NEWTON {

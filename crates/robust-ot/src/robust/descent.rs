@@ -18,10 +18,10 @@ use crate::error::Result;
 use crate::frame::Frame;
 use crate::interrupt::Interrupt;
 use crate::linalg::inner;
-use crate::metric::MetricSet;
+use crate::metric::{MetricSet, WorstCase};
 
-/// The corrective step is solved to this fraction of the gap.
-const CORRECTION: f64 = 0.01;
+/// With a proximal term, a plan for this many points per direction costs as much as its neighbors' share of a correction.
+const POINTS_PER_DIRECTION: usize = 200;
 /// The line-search rule stops when the slope has fallen to this fraction of its initial value.
 const LINE_ACCURACY: f64 = 1e-6;
 /// An iteration makes progress if it shrinks the gap to this fraction of the smallest so far, or below.
@@ -48,6 +48,8 @@ pub(crate) struct Descent<'a> {
     /// M_t, the metric of the next oracle call, and its penalty in the dual.
     pub(crate) metric: Array2<f64>,
     penalty: f64,
+    /// The model's worst case where the last correction ended.
+    corrected: Option<WorstCase>,
     /// The model's upper estimate of the value at M_t.
     promise: f64,
     /// The rounding allowance in the last value.
@@ -87,6 +89,7 @@ impl<'a> Descent<'a> {
             history: Vec::new(),
             metric,
             penalty,
+            corrected: None,
             promise: f64::INFINITY,
             charged: 0.0,
         })
@@ -96,7 +99,8 @@ impl<'a> Descent<'a> {
     pub(crate) fn take(&mut self, vertex: Vertex, near: Vec<Vertex>, dual: f64) -> Result<()> {
         let Self { set, entropy, frame, model, active, best, bounds, history, .. } = self;
         bounds.raise_lower(dual - self.penalty);
-        model.learn(&self.metric, dual, self.promise, bounds.gap());
+        let changed = model.learn(&self.metric, dual, self.promise, bounds.gap());
+        let known = self.corrected.take().filter(|_| !changed);
         let place = active.add(vertex);
         let corrected = match self.settings.step_rule {
             StepRule::Classic => {
@@ -117,50 +121,65 @@ impl<'a> Descent<'a> {
                 near.into_iter().for_each(|vertex| {
                     active.add(vertex);
                 });
-                let tolerance = CORRECTION * model.outlook(bounds.gap(), self.promise);
-                let corrected = correct(active, model, *entropy, tolerance)?;
+                let tolerance = model.correction() * model.outlook(bounds.gap(), self.promise);
+                let corrected = correct(active, model, known, *entropy, tolerance)?;
                 active.drop_idle();
                 Some(corrected)
             }
         };
 
         let moment = active.moment();
-        let worst = set.evaluate(&moment)?;
-        // The upper bound covers the rounding of the moment, of h, of points and weights and of the entropy.
         let omega = *entropy * active.entropy_bound();
-        let trace = moment.diag().sum();
-        let of_moment = active.rounding(&moment);
-        let mut rounding = set.rounding(&moment, &worst);
-        if *entropy > 0.0 {
-            rounding += *entropy * frame.entropy_rounding(active.entropy_bound());
-        }
-        let of_nothing = rounding;
-        // A moment from products may be zero or less by its rounding alone, which counts all the same.
-        rounding += set.largest_change(&worst, of_moment + frame.strayed(trace.max(0.0) + of_moment));
-        let bound = omega + rounding;
-        self.charged = rounding;
-        if history.is_empty() || worst.value + bound < best.value {
-            *best = Best {
-                value: worst.value + bound,
-                // Where an exact plan moves nothing the gap is the rounding of h(0), relative to the terms of that.
-                scale: if trace > 0.0 || *entropy > 0.0 {
-                    inner(&worst.metric, &moment).max(NEGLIGIBLE * *entropy)
-                } else {
-                    of_nothing / f64::EPSILON
-                },
-                active: active.carrying(),
-            };
+        // A value that cannot be the least so far is not computed.
+        let mut worst = None;
+        let least = match &corrected {
+            Some(corrected) if !history.is_empty() => model.least(set, &moment, corrected)?,
+            _ => f64::NEG_INFINITY,
+        };
+        if least + omega < best.value {
+            let found = set.evaluate(&moment)?;
+            // The upper bound covers the rounding of the moment, of h, of points and weights and of the entropy.
+            let trace = moment.diag().sum();
+            let of_moment = active.rounding(&moment);
+            let mut rounding = set.rounding(&moment, &found);
+            if *entropy > 0.0 {
+                rounding += *entropy * frame.entropy_rounding(active.entropy_bound());
+            }
+            let of_nothing = rounding;
+            // A moment from products may be zero or less by its rounding alone, which counts all the same.
+            rounding += set.largest_change(&found, of_moment + frame.strayed(trace.max(0.0) + of_moment));
+            self.charged = rounding;
+            let value = found.value + omega + rounding;
+            if history.is_empty() || value < best.value {
+                *best = Best {
+                    value,
+                    // Where an exact plan moves nothing the gap is the rounding of h(0), relative to the terms of that.
+                    scale: if trace > 0.0 || *entropy > 0.0 {
+                        inner(&found.metric, &moment).max(NEGLIGIBLE * *entropy)
+                    } else {
+                        of_nothing / f64::EPSILON
+                    },
+                    active: active.carrying(),
+                };
+            }
+            worst = Some(found);
         }
         bounds.set_value(best.value);
         history.push(bounds.step(history.len() + 1));
-        (self.metric, self.penalty) = model.next_metric(&moment, worst, corrected)?;
-        self.promise = inner(&moment, &self.metric) + bound;
+        (self.metric, self.penalty) = model.next_metric((&moment, best.value), worst, corrected.as_ref())?;
+        self.corrected = corrected;
+        self.promise = inner(&moment, &self.metric) + omega + self.charged;
         Ok(())
     }
 
     /// Whether a dual value for the current metric gives a better lower bound.
     pub(super) fn raises_lower(&self, dual: f64) -> bool {
         dual - self.penalty > self.bounds.lower
+    }
+
+    /// Whether moments of neighboring plans are worth their cost for this number of points.
+    pub(super) fn wants_neighbors(&self, points: usize) -> bool {
+        !self.model.is_bundle() || points >= POINTS_PER_DIRECTION * self.frame.size()
     }
 
     /// The most that the next oracle call can change.

@@ -76,9 +76,11 @@ fn descend(
     oracle.swap_buffers(workspace);
     oracle.limit_sweeps(settings.max_sweeps);
     let mut potentials = (Array1::zeros(0), Array1::zeros(0));
-    let corrects = matches!(settings.step_rule, StepRule::Auto | StepRule::Corrective);
+    let points = source_weights.len() + target_weights.len();
+    let corrects = matches!(settings.step_rule, StepRule::Auto | StepRule::Corrective)
+        && descent.wants_neighbors(points);
     if threshold.is_some() {
-        oracle.limit_pivots(FIRST_PIVOTS * (source_weights.len() + target_weights.len()));
+        oracle.limit_pivots(FIRST_PIVOTS * points);
     }
     loop {
         let gap = descent.relative_gap();

@@ -1,9 +1,10 @@
 //! The convex function of the moment that a solver minimizes: h itself, or h with a proximal term where h has
 //! corners.
 
-use ndarray::Array2;
+use ndarray::{Array2, s};
 
 use crate::error::{Error, Result};
+use crate::linalg::product;
 use crate::metric::curvature::Curvature;
 use crate::metric::fantope::Proximal;
 use crate::metric::{MetricSet, WorstCase};
@@ -15,6 +16,11 @@ const GENEROUS: f64 = 0.5;
 
 /// Steps grow when the promised gain is below this fraction of the gap.
 const TIMID: f64 = 0.1;
+
+/// The corrective step on a smooth function is solved to this fraction of the gap.
+const CORRECTION: f64 = 0.01;
+/// The same with the proximal term.
+const BUNDLE_CORRECTION: f64 = 0.1;
 
 /// The function that is minimized over the convex hull of the moments.
 #[derive(Debug)]
@@ -79,23 +85,39 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The metric for the next oracle call, and its penalty in the dual. `worst` is h at this moment, `corrected` the model's
-    /// value there if a correction left it.
+    /// A lower bound on h at a moment, from what a correction left there: by Cauchy's interlacing, the eigenvalues of V are no
+    /// less than those of PᵀVP, where P holds the directions of the corrected metric.
+    pub(super) fn least(&self, set: &MetricSet, moment: &Array2<f64>, corrected: &WorstCase) -> Result<f64> {
+        let (Self::Bundle { prox, .. }, Some(eigen)) = (self, &corrected.spectrum) else {
+            return Ok(f64::NEG_INFINITY);
+        };
+        let idle = eigen.values.len() - prox.rank(&eigen.values);
+        let basis = eigen.vectors.slice(s![.., idle..]);
+        let seen = product(product(basis.t(), moment.view()).view(), basis);
+        Ok(set.evaluate(&seen)?.value)
+    }
+
+    /// The metric for the next oracle call, and its penalty in the dual, at a moment with an upper bound on W. `worst` is h
+    /// there if it was computed, `corrected` the model's value if a correction left it.
     pub(super) fn next_metric(
         &self,
-        moment: &Array2<f64>,
-        worst: WorstCase,
-        corrected: Option<WorstCase>,
+        (moment, value): (&Array2<f64>, f64),
+        worst: Option<WorstCase>,
+        corrected: Option<&WorstCase>,
     ) -> Result<(Array2<f64>, f64)> {
         match self {
             Self::Smooth(set) => {
+                let worst = worst.map_or_else(|| set.evaluate(moment), Ok)?;
                 let penalty = set.penalty(moment, &worst);
                 Ok((worst.metric, penalty))
             }
             Self::Bundle { prox, .. } => {
                 // Any metric of the fantope gives a valid bound: that of the correction differs from this one by rounding.
-                let next = corrected.map_or_else(|| prox.evaluate(moment), Ok)?;
-                Ok((next.metric, prox.rounding(worst.value)))
+                let metric = match corrected {
+                    Some(corrected) => corrected.metric.clone(),
+                    None => prox.evaluate(moment)?.metric,
+                };
+                Ok((metric, prox.rounding(value)))
             }
         }
     }
@@ -109,13 +131,14 @@ impl<'a> Model<'a> {
     }
 
     /// Records the dual value at a metric: moves the center there if it gained enough of what the model promised,
-    /// and adapts the step (Kiwiel 1990).
-    pub(super) fn learn(&mut self, metric: &Array2<f64>, dual: f64, promise: f64, gap: f64) {
-        let Self::Bundle { prox, center_dual } = self else { return };
+    /// and adapts the step (Kiwiel 1990). Returns whether the function changed.
+    pub(super) fn learn(&mut self, metric: &Array2<f64>, dual: f64, promise: f64, gap: f64) -> bool {
+        let Self::Bundle { prox, center_dual } = self else { return false };
         if *center_dual == f64::NEG_INFINITY {
             *center_dual = dual;
-            return;
+            return false;
         }
+        let step = prox.step;
         let promised = promise - *center_dual;
         let gained = dual - *center_dual;
         let ratio = if promised > 0.0 { gained / promised } else { 0.0 };
@@ -134,6 +157,18 @@ impl<'a> Model<'a> {
         if promised < TIMID * gap {
             prox.step *= 2.0;
         }
+        ratio >= SERIOUS || prox.step.to_bits() != step.to_bits()
+    }
+
+    /// The fraction of the next call's outlook to which a correction is solved: where eigenproblems are most of the work, those
+    /// of a precise correction cost more than the calls that it saves.
+    pub(super) fn correction(&self) -> f64 {
+        if self.is_bundle() { BUNDLE_CORRECTION } else { CORRECTION }
+    }
+
+    /// Whether there is a proximal term.
+    pub(super) fn is_bundle(&self) -> bool {
+        matches!(self, Self::Bundle { .. })
     }
 
     /// The most that the next oracle call can change: the gap or, if smaller, the gain over the center that the

@@ -41,7 +41,7 @@ impl Report {
     pub fn run(&self) -> Result<(), Failure> {
         if !self.folder.is_dir() {
             return Err(Failure::Input(format!(
-                "RUN_DIR must be a folder, but {} is not",
+                "RUN_DIR must be a folder, but '{}' is not",
                 self.folder.display()
             )));
         }

@@ -71,7 +71,7 @@ fn add_chance(found: &Value, suffix: &str, page: &mut Page) -> Result<(), Failur
     }
     page.heading("What chance gives");
     let title = "Statistics under exchanged rows";
-    let panels = Panels { title, samples: &["exchanged rows"], mark: Some("observed"), all: &all };
+    let panels = Panels { title, samples: &["exchanged rows"], mark: Some("observed"), all: &all, across: 5 };
     let caption = "Each statistic for random arrangements of the rows, and for the observed one";
     page.picture(&panels, &format!("chance{suffix}"), caption)
 }
@@ -83,7 +83,7 @@ fn add_columns(features: &[&Value], suffix: &str, page: &mut Page) -> Result<(),
     page.heading("Columns");
     let all: Vec<Panel> = features.iter().take(DRAWN).map(|feature| histogram(feature)).collect();
     let title = "Columns that changed most";
-    let panels = Panels { title, samples: &["before", "after"], mark: None, all: &all };
+    let panels = Panels { title, samples: &["before", "after"], mark: None, all: &all, across: 4 };
     page.picture(
         &panels,
         &format!("columns{suffix}"),
