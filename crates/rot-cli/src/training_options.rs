@@ -35,7 +35,7 @@ pub const CRITERIA: [(&str, &str); 5] = [
     ("map", "Mean average precision"),
     ("p@1", "The fraction of rows whose top label is true"),
     ("semantic", "The least semantic cost of the top label, or of the top five where rows have several"),
-    ("rank", "The sum of AUC, mAP and P@1"),
+    ("rank", "AUC, mAP and P@1 together"),
 ];
 
 /// Whose settings replace the defaults.
