@@ -1,7 +1,7 @@
 """`rot tune` on real data: what is found within a budget, and how the winner scores on test rows.
 
-Every seed draws the candidates, the held-out rows and the order of rows; training rows are all of them, 100 per class of MNIST and 36
-per class of animals. Test rows are scored once, by the winner alone.
+Every seed draws the candidates, the held-out rows and the order of rows; training rows are all of them, 100 per class of
+MNIST and 36 per class of animals. Test rows are scored once, by the winner alone.
 
 Run: python3 experiments/tuning.py FOLDER [--only corel5k,bibtex,…] [--select auc,map,p@1,rank] [--seeds N] [--budget 5m]
 FOLDER is that of learning.py. Every result is a line of --out, and a second run continues there. Needs numpy and scipy.

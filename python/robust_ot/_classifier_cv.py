@@ -29,8 +29,8 @@ class RobustOTClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     budget : float
         Seconds for everything. A budget that is too small for one model is refused.
     select : {'rank', 'auc', 'map', 'p@1', 'semantic'}
-        What candidates are compared by: ``rank`` is the mean of the ranks in AUC, mAP and P@1, and ``semantic`` the cost of the top labels, which needs
-        ``label_vectors``.
+        What candidates are compared by: ``rank`` is the mean of the ranks in AUC, mAP and P@1, and ``semantic`` the cost of
+        the top labels, which needs ``label_vectors``.
     label_vectors : array-like of shape (L, d), mapping, path, optional
         The geometry of the labels, as for :class:`RobustOTClassifier`.
     missing : {'error', 'zero', 'drop'}
@@ -55,8 +55,8 @@ class RobustOTClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     best_score_ : float
         Its score of the held-out rows by ``select``: the sum of the three scores for ``rank``, minus the cost for ``semantic``.
     cv_results_ : dict of ndarray
-        ``candidate``, ``auc``, ``map``, ``precision_at_1``, ``semantic_cost``, ``epochs``, ``best_epoch`` and ``seconds`` of every
-        candidate that was scored, the best first; a data frame takes it.
+        ``candidate``, ``auc``, ``map``, ``precision_at_1``, ``semantic_cost``, ``epochs``, ``best_epoch`` and ``seconds`` of
+        every candidate that was scored, the best first; a data frame takes it.
     seconds_, fitting_seconds_ : float
         Seconds in all, and those spent on fits.
     classes_ : ndarray of shape (L,)
