@@ -34,15 +34,15 @@ def main(picture: str) -> None:
     assert not equal.differs and changed.differs
     assert changed.features[0]["name"] == "color_intensity"
 
-    figure, axes = plt.subplots(1, 3, figsize=(14, 4.5), layout="constrained")
-    equal.plot(axes[0])
-    changed.plot(axes[1])
+    figure, axes = plt.subplot_mosaic("ac;bc", figsize=(11, 7), layout="constrained")
+    equal.plot(axes["a"])
+    changed.plot(axes["b"])
     pair = changed.pairs[0]
     x, y = pair["names"]
     for label, table, marker in (("first batch", first, "o"), ("second batch", faded, "^")):
-        axes[2].scatter(table[x], table[y], s=14, marker=marker, label=label)
-    axes[2].set(xlabel=x, ylabel=y, title=f"the pair that changed most, p = {pair['p_value']:.3f}")
-    axes[2].legend(frameon=False)
+        axes["c"].scatter(table[x], table[y], s=14, marker=marker, label=label)
+    axes["c"].set(xlabel=x, ylabel=y, title=f"the pair that changed most, p = {pair['p_value']:.3f}")
+    axes["c"].legend(frameon=False)
     figure.savefig(picture, dpi=110)
 
 

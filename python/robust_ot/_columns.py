@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,11 @@ def column_names(table: Any) -> list[str] | None:
 
 
 def row_names(table: Any) -> list[str] | None:
-    """Return the row names of a data frame; None for arrays, and for rows that are only numbered."""
+    """Return the row names of a data frame, numbers as "row 7"; None for arrays, and for rows that are numbered from 0."""
     index = getattr(table, "index", None)
     if index is None or callable(index) or list(index) == list(range(len(index))):
         return None
-    return [str(name) for name in index]
+    return [f"row {name}" if isinstance(name, Integral) else str(name) for name in index]
 
 
 def matched(tables: Sequence[Any], labels: Sequence[str]) -> list[Any]:

@@ -95,8 +95,21 @@ class Distances:
         np.put_along_axis(others, order, np.inf, axis=1)
         certain = distances <= others.min(axis=1, keepdims=True)
         pairs = rows * (rows - 1) // 2 if self.among else rows * columns
-        gap, unfinished = self.relative_gap, self.unfinished
-        return Neighbors(order, distances, bounds, certain, gap, unfinished, pairs, 0, pairs, self.offset)
+        gap, unfinished, names = self.relative_gap, self.unfinished, (self.row_names, self.column_names)
+        return Neighbors(
+            order,
+            distances,
+            bounds,
+            certain,
+            gap,
+            unfinished,
+            pairs,
+            0,
+            pairs,
+            self.offset,
+            row_names=names[0],
+            column_names=names[1],
+        )
 
     def to_frame(self) -> Any:
         """Return the matrix as a pandas DataFrame."""

@@ -110,4 +110,4 @@ def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> s
     """Return a table for a notebook."""
     cells = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     first = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    return f"<table><caption>{html.escape(caption)}</caption><tr>{first}</tr>{cells}</table>"
+    return f'<table><caption style="white-space: nowrap">{html.escape(caption)}</caption><tr>{first}</tr>{cells}</table>'

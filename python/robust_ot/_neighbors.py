@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robust_ot import _core
 from robust_ot._columns import matched, warn_uneven
-from robust_ot._distance import Measures, Scale, Solver, first_names, gathered
+from robust_ot._distance import Measures, Scale, Solver, first_names, gathered, keys
 from robust_ot._metric import Grouping, Metric, Prior, metric_arguments
 from robust_ot._warning import warn_unconverged
 
+#: Rows and neighbors that are shown.
+_SHOWN = 10
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Neighbors:
-    """The nearest neighbors of some measures.
+    r"""The nearest neighbors of some measures.
 
     Attributes
     ----------
@@ -40,6 +43,18 @@ class Neighbors:
         Number of distances that a full matrix would have needed.
     offset : float
         h(0), the value between equal clouds; not zero for ``features`` and ``ds``.
+    row_names, column_names : list of str or None
+        The names of the measures and of what ``indices`` counts, if they were given as a mapping.
+
+    Examples
+    --------
+    >>> import numpy as np, robust_ot
+    >>> clouds = {name: np.array([[0.0, 0.0], [1.0, 1.0]]) + shift for name, shift in [("a", 0.0), ("b", 0.1), ("c", 2.0)]}
+    >>> found = robust_ot.nearest(clouds, top_k=1, metric="w2")
+    >>> print(*repr(found).splitlines()[1:], sep="\n")  # the first line tells how many, and the widest gap
+    a  b (0.02)
+    b  a (0.02)
+    c  b (7.22)
     """
 
     indices: NDArray[np.int64]
@@ -52,12 +67,36 @@ class Neighbors:
     bounds: int
     pairs: int
     offset: float
+    row_names: list[str] | None = field(default=None, kw_only=True)
+    column_names: list[str] | None = field(default=None, kw_only=True)
+
+    def __repr__(self) -> str:
+        rows, neighbors = self.indices.shape
+        unfinished = f", {self.unfinished} distances not converged" if self.unfinished else ""
+        unsure = "" if self.certain.all() else "; ? where something left out may be nearer"
+        title = f"Nearest {neighbors} of {rows} measures, relative gap at most {self.relative_gap:.1e}{unfinished}{unsure}"
+        names = [self._name(self.row_names, row) for row in range(min(rows, _SHOWN))]
+        width = max(map(len, names), default=0)
+        lines = [f"{name.ljust(width)}  {self._listed(row)}" for row, name in enumerate(names)]
+        return "\n".join([title, *lines, *["…"] * (rows > _SHOWN)])
+
+    def _listed(self, row: int) -> str:
+        """Return the neighbors of a measure with their distances."""
+        found = zip(self.indices[row], self.distances[row], self.certain[row], strict=True)
+        shown = [
+            f"{self._name(self.column_names, at)} ({distance:.4g}{'' if certain else '?'})" for at, distance, certain in found
+        ]
+        return ", ".join(shown[:_SHOWN] + ["…"] * (len(shown) > _SHOWN))
+
+    @staticmethod
+    def _name(names: list[str] | None, place: int) -> str:
+        return str(place) if names is None else names[place]
 
 
 def nearest(
     measures: Measures,
     documents: Measures | None = None,
-    top_k: int = 10,
+    top_k: int | None = None,
     *,
     metric: Metric = "p",
     k: int = 1,
@@ -85,8 +124,8 @@ def nearest(
         As for :func:`pairwise`.
     documents : sequence or mapping of array-like or of (points, weights), optional
         Where to look for the neighbors; by default among the other measures.
-    top_k : int
-        Number of neighbors per measure.
+    top_k : int, optional
+        Number of neighbors per measure; by default 10, or all where there are fewer.
     metric, k, rho, lam, prior, groups, grouping, seed, scale, entropy, solver, tol, max_iter, memory
         As for :func:`pairwise`. The search runs on the CPU.
 
@@ -114,6 +153,8 @@ def nearest(
     points, weights, labels = gathered(measures, documents)
     rows, names = sum(label.startswith("measures[") for label in labels), first_names(points)
     first, most = (0, rows - 1) if documents is None else (rows, len(points) - rows)
+    if top_k is None:
+        top_k = max(1, min(10, most))
     if not 1 <= top_k <= most:
         what = f"one less than the {rows} measures" if documents is None else f"the {most} documents"
         raise ValueError(f"top_k must be from 1 to {what}, but is {top_k}")
@@ -144,4 +185,6 @@ def nearest(
         found.bounded,
         rows * (rows - 1) // 2 if documents is None else rows * (len(points) - rows),
         found.offset,
+        row_names=keys(measures),
+        column_names=keys(measures if documents is None else documents),
     )

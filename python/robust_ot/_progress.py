@@ -73,7 +73,7 @@ class Progress:
             return f"{seconds:.0f} s"
         rate = (self.done - self.begun) / max(seconds, 1e-9)
         left = (self.all - self.done) / rate if rate > 0 else float("inf")
-        return f"{self.done} of {self.all}, {rate:.1f}/s, {left:.0f} s left"
+        return f"{self.done} of {self.all}, {rate:.2g}/s, {left:.0f} s left"
 
     def _draw(self) -> None:
         if self.bar is not None:

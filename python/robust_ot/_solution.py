@@ -85,12 +85,12 @@ class Solution:
     @property
     def excess(self) -> float:
         """``value`` − h(0): zero between equal clouds without entropy, and the number to compare across problems."""
-        return self.value - self.offset
+        return self._core.excess
 
     @property
     def excess_lower_bound(self) -> float:
         """``lower_bound`` − h(0)."""
-        return self.lower_bound - self.offset
+        return self._core.excess_lower_bound
 
     @property
     def offset(self) -> float:
@@ -263,8 +263,9 @@ class Solution:
         return (Solution, (self._core, self.metric_name, self.feature_names, self._rows))
 
     def __repr__(self) -> str:
+        excess = f"excess={self.excess:.6g}, " if self.offset else ""
         return (
-            f"Solution(value={self.value:.6g}, lower_bound={self.lower_bound:.6g}, "
+            f"Solution({excess}value={self.value:.6g}, lower_bound={self.lower_bound:.6g}, "
             f"status={self.status!r}, metric={self.metric_name!r})"
         )
 

@@ -71,7 +71,7 @@ class AllDistances(Distances):
     failed: dict[tuple[int, ...], str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Neighbors(robust_ot.Neighbors):
     """The nearest neighbors of every measure.
 

@@ -35,6 +35,10 @@ pub struct Solution {
     #[pyo3(get)]
     offset: f64,
     #[pyo3(get)]
+    excess: f64,
+    #[pyo3(get)]
+    excess_lower_bound: f64,
+    #[pyo3(get)]
     iterations: usize,
     #[pyo3(get)]
     oracle_calls: usize,
@@ -124,6 +128,8 @@ impl Solution {
             transport_cost: solved.transport_cost,
             unregularized_value: solved.unregularized_value,
             offset: solved.offset,
+            excess: solved.excess(),
+            excess_lower_bound: solved.excess_lower_bound(),
             iterations: solved.iterations,
             oracle_calls: solved.oracle_calls,
             shape: (sides[0].len(), sides[1].len()),
@@ -161,6 +167,8 @@ impl Solution {
             gap: found.gap,
             relative_gap: found.relative_gap,
             offset: 0.0,
+            excess: found.value,
+            excess_lower_bound: found.lower_bound,
             status: found.status.name().to_owned(),
             plan: Plan::Debiased(Box::new(found)),
             ..Self::new(cross, sides, grouping, (true, factors), device_name(None), uneven)
@@ -199,8 +207,9 @@ impl Solution {
     fn from_parts(parts: &Bound<'_, PyTuple>) -> PyResult<Self> {
         let item = |at: usize| parts.get_item(at);
         let (rows, columns, masses): (Vec<usize>, Vec<usize>, Vec<f64>) = item(8)?.extract()?;
-        let [value, lower_bound, gap, relative_gap, transport_cost, unregularized_value, offset] =
-            item(0)?.extract()?;
+        let numbers: [f64; 9] = item(0)?.extract()?;
+        let [value, lower_bound, gap, relative_gap, transport_cost, unregularized_value, ..] = numbers;
+        let [.., offset, excess, excess_lower_bound] = numbers;
         let (iterations, oracle_calls, shape): (usize, usize, (usize, usize)) = item(1)?.extract()?;
         if rows.iter().any(|row| *row >= shape.0) || columns.iter().any(|column| *column >= shape.1) {
             return Err(PyValueError::new_err(
@@ -216,6 +225,8 @@ impl Solution {
             transport_cost,
             unregularized_value,
             offset,
+            excess,
+            excess_lower_bound,
             iterations,
             oracle_calls,
             shape,
@@ -251,6 +262,8 @@ impl Solution {
                 self.transport_cost,
                 self.unregularized_value,
                 self.offset,
+                self.excess,
+                self.excess_lower_bound,
             ],
             (self.iterations, self.oracle_calls, self.shape),
             &self.status,
