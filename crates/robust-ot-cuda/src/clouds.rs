@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::launch::{THREADS, grid, launch};
 use crate::memory::{clear, download, upload};
 use crate::side::Side;
-use crate::sweeps::{Kernels, Stop, Sweeps};
+use crate::sweeps::{Kernels, Stop, Sweeps, join};
 use crate::workspace::Layout;
 
 /// Parts that sums over points are divided into.
@@ -306,7 +306,7 @@ impl Clouds {
                 dim as u32,
                 out
             )?;
-            at.sweeps.join(device, sweeping, out, dim, parts)?;
+            join(device, sweeping, out, dim, parts)?;
         }
         Ok(())
     }
@@ -330,7 +330,7 @@ impl Clouds {
             groups as u32,
             at.moments
         )?;
-        at.sweeps.join(device, sweeping, at.moments, groups * groups, parts)?;
+        join(device, sweeping, at.moments, groups * groups, parts)?;
         let found = download(device, at.moments, groups * groups)?;
         Ok(Array2::from_shape_vec((groups, groups), found).expect("r² numbers"))
     }

@@ -24,6 +24,8 @@ const LARGEST_HALF: f64 = 30_000.0;
 const PROGRESS: f64 = 0.95;
 /// Sweeps without progress after which the error is at the floor of its precision.
 const PATIENCE: usize = 30;
+/// Faulty sweeps after which exponents count as too large for an accuracy.
+const MOST_FAULTS: usize = 3;
 /// Sweeps between checks of the error, since each check waits for the GPU.
 const LOOK: usize = 4;
 /// λ below this fraction of the largest cost is reached in stages.
@@ -44,6 +46,12 @@ pub(crate) enum Accuracy {
     /// Factors rounded to 22 bits.
     Fine,
     Double,
+}
+
+impl Accuracy {
+    fn finer(self) -> Self {
+        if self == Self::Coarse { Self::Fine } else { Self::Double }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -298,28 +306,14 @@ impl Sweeps {
         less: (u64, f64),
     ) -> Result<()> {
         let side = self.side(which);
-        self.combine(device, kernels, side.count, of, less, side.found)?;
+        combine(device, kernels, side.count, of, less, side.found)?;
         self.take(device, kernels, which)
     }
 
     /// The potential g of v.
     pub(crate) fn potential(&self, device: &Device, kernels: &Kernels, out: u64) -> Result<()> {
         let Side { count, norms, level, .. } = self.columns;
-        self.combine(device, kernels, count, (norms, 1.0), (level, self.lambda * LN_2), out)
-    }
-
-    /// x p − y q.
-    fn combine(
-        &self,
-        device: &Device,
-        kernels: &Kernels,
-        count: usize,
-        (x, p): (u64, f64),
-        (y, q): (u64, f64),
-        out: u64,
-    ) -> Result<()> {
-        let config = grid((count.div_ceil(256), 1), 256, 0);
-        launch!(device, device.stream(), &kernels.combine, config, x, p, y, q, count as u32, out)
+        combine(device, kernels, count, (norms, 1.0), (level, self.lambda * LN_2), out)
     }
 
     /// z = scale · x · y.
@@ -372,7 +366,7 @@ impl Sweeps {
         stop: Stop<'_>,
     ) -> Result<usize> {
         *accuracy = self.widest(*accuracy);
-        let (mut best, mut best_at) = (f64::INFINITY, 0);
+        let (mut best, mut best_at, mut faults) = (f64::INFINITY, 0, 0);
         for sweep in 1..=stop.max_sweeps {
             self.columns(device, kernels, *accuracy)?;
             let last = sweep == stop.max_sweeps;
@@ -386,6 +380,10 @@ impl Sweeps {
                 self.rows(device, kernels, Accuracy::Double)?;
                 self.columns(device, kernels, Accuracy::Double)?;
                 self.rows(device, kernels, Accuracy::Double)?;
+                faults += 1;
+                if faults % MOST_FAULTS == 0 {
+                    *accuracy = accuracy.finer();
+                }
                 continue;
             }
             if error < PROGRESS * best {
@@ -558,7 +556,7 @@ impl Sweeps {
             self.measure(device, kernels, Sides::Rows, (points, self.columns.factors), true)?,
         );
         for (numbers, count) in [(self.rows.totals, m), (self.entropies, m), (self.spread, m * self.dim)] {
-            self.join(device, kernels, numbers, count, used)?;
+            join(device, kernels, numbers, count, used)?;
         }
         Ok(())
     }
@@ -566,7 +564,7 @@ impl Sweeps {
     /// γᵀ times points of the source, for the plan with its columns limited.
     pub(crate) fn measure_columns(&self, device: &Device, kernels: &Kernels, points: u64) -> Result<()> {
         let used = self.measure(device, kernels, Sides::Columns, (points, self.columns.factors), false)?;
-        self.join(device, kernels, self.spread, self.columns.count * self.dim, used)
+        join(device, kernels, self.spread, self.columns.count * self.dim, used)
     }
 
     fn measure(
@@ -606,25 +604,37 @@ impl Sweeps {
         )?;
         Ok(parts)
     }
-
-    /// Adds up the parts of some numbers into the first.
-    pub(crate) fn join(
-        &self,
-        device: &Device,
-        kernels: &Kernels,
-        numbers: u64,
-        count: usize,
-        parts: usize,
-    ) -> Result<()> {
-        if parts == 1 {
-            return Ok(());
-        }
-        let config = grid((4 * device.processors(), 1), THREADS, 0);
-        launch!(device, device.stream(), &kernels.join_parts, config, numbers, count as u64, parts as u32)
-    }
 }
 
 fn shared_bytes(accuracy: Accuracy) -> usize {
     let factors = if accuracy == Accuracy::Fine { 2 } else { 1 };
     STAGES * (factors * COLUMNS * CHUNK * size_of::<u16>() + COLUMNS * size_of::<f32>())
+}
+
+/// x p − y q.
+fn combine(
+    device: &Device,
+    kernels: &Kernels,
+    count: usize,
+    (x, p): (u64, f64),
+    (y, q): (u64, f64),
+    out: u64,
+) -> Result<()> {
+    let config = grid((count.div_ceil(256), 1), 256, 0);
+    launch!(device, device.stream(), &kernels.combine, config, x, p, y, q, count as u32, out)
+}
+
+/// Adds up the parts of some numbers into the first.
+pub(crate) fn join(
+    device: &Device,
+    kernels: &Kernels,
+    numbers: u64,
+    count: usize,
+    parts: usize,
+) -> Result<()> {
+    if parts == 1 {
+        return Ok(());
+    }
+    let config = grid((4 * device.processors(), 1), THREADS, 0);
+    launch!(device, device.stream(), &kernels.join_parts, config, numbers, count as u64, parts as u32)
 }

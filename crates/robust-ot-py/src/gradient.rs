@@ -41,6 +41,7 @@ pub type Gradients<'py> = (
 /// The distances of pairs of clouds, solved in parallel: value, lower bound, relative gap, whether it converged, and the gradient
 /// if `slopes` are wanted.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub fn differentiate<'py>(
     py: Python<'py>,
     sources: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// File, number of lines with `unsafe`, what they do, and the tests that run them. Those of `robust-ot-cuda` need a GPU,
 /// except `kernels.rs`, which needs NVRTC.
-const KNOWN: [(&str, usize, &str, &str); 10] = [
+const KNOWN: [(&str, usize, &str, &str); 14] = [
     ("robust-ot-cuda/src/arguments.rs", 4, "plain structs as kernel arguments", "tests/training.rs"),
     (
         "robust-ot-cuda/src/batch_loss.rs",
@@ -15,18 +15,32 @@ const KNOWN: [(&str, usize, &str, &str); 10] = [
         "test_one_iteration_agrees_in_both_precisions, test_streams_at_the_same_time",
     ),
     ("robust-ot-cuda/src/blas.rs", 5, "cuBLAS", "tests/training.rs, tests/pairs.rs"),
+    (
+        "robust-ot-cuda/src/clouds.rs",
+        4,
+        "tensors, a workspace and a stream of torch by address; plain structs as kernel arguments",
+        "test_clouds_on_a_card_are_solved_there",
+    ),
     ("robust-ot-cuda/src/compile.rs", 4, "NVRTC", "tests/kernels.rs"),
-    ("robust-ot-cuda/src/device.rs", 4, "the driver", "a_machine_without_cards_says_so, tests/training.rs"),
+    ("robust-ot-cuda/src/device.rs", 6, "the driver", "a_machine_without_cards_says_so, tests/training.rs"),
     (
         "robust-ot-cuda/src/launch.rs",
         1,
         "launches of kernels",
         "tests/training.rs, tests/pairs.rs, tests/streamed.rs",
     ),
+    ("robust-ot-cuda/src/memory.rs", 3, "copies by address", "tests/streamed.rs"),
     ("robust-ot-cuda/src/pairs.rs", 3, "plain structs as kernel arguments", "tests/pairs.rs"),
     ("robust-ot-cuda/src/rows.rs", 1, "pinned memory", "sparse_rows_are_dense_rows"),
+    ("robust-ot-cuda/src/sweeps.rs", 1, "plain structs as kernel arguments", "tests/streamed.rs"),
     ("robust-ot-cuda/src/training.rs", 1, "a graph on another thread", "threads_share_a_card"),
     ("robust-ot-py/src/cuda_loss.rs", 1, "tensors of torch by address", "test_losses_of_torch_agree"),
+    (
+        "robust-ot-py/src/gradient.rs",
+        2,
+        "tensors of torch by address",
+        "test_clouds_on_a_card_are_solved_there",
+    ),
 ];
 
 fn visit(folder: &Path, found: &mut BTreeMap<String, usize>, crates: &Path) {
