@@ -236,6 +236,10 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
     True
     """
 
+    _continued: dict[str, Any]
+    _learner: _core.Learner | None
+    _learner_state: bytes | None
+
     def __init__(
         self,
         loss: str = "auto",
@@ -665,9 +669,9 @@ class RobustOTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, 
         few = min(len(rows.targets[0]) - 1, METRIC_ROWS)
         first = (rows.targets[0][: few + 1], rows.targets[1][: rows.targets[0][few]])
         self._take(rows.labels, model, history, model.mean_metric(rows.first, first))
-        self._continued: dict[str, Any] = {}
-        self._learner: _core.Learner | None = None
-        self._learner_state: bytes | None = None
+        self._continued = {}
+        self._learner = None
+        self._learner_state = None
 
     # Interface to the core.
 

@@ -278,7 +278,7 @@ def _on_their_device(
 
     def allocate(count: int) -> int:
         kept.append(torch.empty(count, dtype=torch.uint8, device=place))
-        return kept[-1].data_ptr()
+        return int(kept[-1].data_ptr())
 
     with torch.cuda.device(place):
         found = _core.differentiate_clouds(
