@@ -24,6 +24,7 @@ __all__ = [
     "compare",
     "default_groups",
     "differentiate",
+    "differentiate_clouds",
     "distance",
     "emd",
     "emd_on_arcs",
@@ -45,6 +46,7 @@ __all__ = [
     "sinkhorn",
     "top_cost",
     "training_schedule",
+    "tune",
 ]
 
 _Targets = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -78,7 +80,7 @@ def differentiate_clouds(
     place: tuple[int, int],
     points: tuple[int, int, bool],
     shape: tuple[int, int, int],
-    weights: tuple[Any, Any],
+    weights_of: tuple[Any, Any],
     metric: tuple[Any, ...],
     solver: tuple[Any, ...],
     max_sweeps: int | None,

@@ -5,13 +5,14 @@ mod common;
 use common::Scratch;
 
 /// The commands that `rot help` knows.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "distance",
     "barycenter",
     "pairwise",
     "nearest",
     "compare",
     "train",
+    "tune",
     "predict",
     "evaluate",
     "extend",
