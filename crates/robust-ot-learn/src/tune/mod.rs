@@ -10,6 +10,7 @@ mod candidate;
 mod clock;
 mod contender;
 mod journal;
+mod run;
 mod space;
 mod standing;
 mod trial;
