@@ -64,7 +64,7 @@ impl Checkpoints {
     }
 }
 
-/// Locks a folder for one run, and makes it if there is none.
+/// Creates a folder if it does not exist, and locks it for one run.
 pub fn lock_folder(folder: &Path) -> Result<File, Failure> {
     make_folder("--checkpoint", folder)?;
     let path = folder.join(LOCK);

@@ -54,7 +54,7 @@ impl Space {
         Self { several, names: samples.label_vectors.is_some(), scalings }
     }
 
-    /// The first candidates, the most promising first, then draws without end.
+    /// The most promising candidates, the best first, then random ones, none of them twice.
     pub(super) fn candidates(&self, seed: u64) -> impl Iterator<Item = Steps> {
         let first = self.first();
         let mut seen = first.clone();
