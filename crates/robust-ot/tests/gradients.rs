@@ -172,7 +172,6 @@ fn gradients_are_the_slopes_of_the_value() {
 }
 
 #[test]
-#[ignore = "takes minutes; the test above runs the first 66 of these cases"]
 fn gradients_are_the_slopes_of_the_value_in_a_thousand_cases() {
     // The bracket of some cases stays open: so many more make a thousand.
     let Count { unsolved, corners, open, compared, wrong } = run(0..1100);
